@@ -1,0 +1,125 @@
+/* The generator as its tools see it: targets, variants, compilation, packs.
+ *
+ * A template (templates/) is a C function plus a descriptor; a variant is a template with all
+ * parameters chosen. Dependencies: include <- gen <- templates; the runtime is not seen here. */
+#ifndef MXGEN_GEN_H
+#define MXGEN_GEN_H
+
+#include <mxgen/base.h>
+#include <mxgen/format.h>
+
+#define MXGEN_MAX_PARAMS 12
+
+typedef struct mxgen_target mxgen_target;     /* gen/target.h */
+typedef struct mxgen_template mxgen_template; /* gen/template.h */
+
+/* ---- Targets ---- */
+
+size_t mxgen_target_count(void);
+const mxgen_target *mxgen_target_at(size_t index);      /* NULL past the end */
+const mxgen_target *mxgen_target_find(const char *name); /* NULL if unknown */
+const char *mxgen_target_name(const mxgen_target *target);
+/* One line for `mxgen targets`: vendor, lanes, features, fallbacks. Static. */
+const char *mxgen_target_summary(const mxgen_target *target);
+/* "amdgpu", "nvptx" or "host". */
+const char *mxgen_target_kind(const mxgen_target *target);
+
+/* ---- Variants ---- */
+
+typedef struct mxgen_key {
+    mx_op op;
+    mx_format format;
+    mx_dtype dtype;
+    mx_profile profile;
+    mx_layout layout;
+} mxgen_key;
+
+typedef struct mxgen_spec {
+    const mxgen_template *tmpl;
+    const mxgen_target *target;
+    mxgen_key key;
+    int n_params;
+    const char *param_names[MXGEN_MAX_PARAMS]; /* static, Triton's names where it has them */
+    int params[MXGEN_MAX_PARAMS];
+    int rank;       /* among the variants of its (target, key), 0 first */
+    char name[120]; /* unique in a target; also the symbol */
+} mxgen_spec;
+
+/* Selects keys; NULL or zero counts select all. */
+typedef struct mxgen_filter {
+    const mx_op *ops;
+    size_t n_ops;
+    const mx_format *formats;
+    size_t n_formats;
+    const mx_dtype *dtypes;
+    size_t n_dtypes;
+    const mx_layout *layouts;
+    size_t n_layouts;
+    int max_rank; /* keep variants with rank < max_rank; 0 keeps all */
+} mxgen_filter;
+
+/* All applicable variants of a target, sorted by key, then rank. Release with free(). */
+mx_status mxgen_enumerate(const mxgen_target *target, const mxgen_filter *filter,
+                          mxgen_spec **specs, size_t *n, mx_error *err);
+
+/* Finds a variant by kernel name (as in `mxgen list`). */
+mx_status mxgen_spec_find(const mxgen_target *target, const char *name, mxgen_spec *out,
+                          mx_error *err);
+
+/* The variant ranked first for the key, with parameters overridden. A parameter that is unknown,
+ * out of range or not applicable is an error that names the rule. */
+mx_status mxgen_spec_make(const mxgen_target *target, const mxgen_key *key,
+                          const char *const *param_names, const int *param_values, size_t n_params,
+                          mxgen_spec *out, mx_error *err);
+
+/* Launch rules of a variant in the pack's terms (mxgen/pack.h). Strings to be freed. */
+mx_status mxgen_spec_rules_json(const mxgen_spec *spec, char **json, mx_error *err);
+mx_status mxgen_spec_launch_json(const mxgen_spec *spec, char **json, mx_error *err);
+mx_status mxgen_spec_params_json(const mxgen_spec *spec, char **json, mx_error *err);
+
+/* ---- Compilation ---- */
+
+typedef enum mxgen_stage {
+    MXGEN_STAGE_LLVM = 0, /* optimised LLVM IR, text */
+    MXGEN_STAGE_ASM,      /* target assembly, text */
+    MXGEN_STAGE_OBJECT    /* what the runtime loads: linked ELF, or PTX text for nvptx */
+} mxgen_stage;
+
+typedef struct mxgen_output {
+    void *data; /* malloc'ed; text is zero-terminated, size_bytes without the zero */
+    size_t size_bytes;
+    char **info_json; /* one a spec: registers, LDS, spills, occupancy; only for OBJECT */
+    size_t n_info;
+} mxgen_output;
+
+/* Compiles variants of one target into one module. Thread-safe; one LLVM context a call. */
+mx_status mxgen_compile(const mxgen_spec *specs, size_t n_specs, mxgen_stage stage,
+                        mxgen_output *out, mx_error *err);
+void mxgen_output_finish(mxgen_output *out); /* takes a zeroed one, too */
+
+/* ---- Packs ---- */
+
+typedef struct mxgen_build_options {
+    const mxgen_target *const *targets;
+    size_t n_targets;
+    mxgen_filter filter;
+    int n_threads; /* 0: one a core */
+    /* May be NULL; called from one thread at a time. */
+    void (*progress)(void *user, size_t done, size_t total);
+    void *progress_user;
+} mxgen_build_options;
+
+typedef struct mxgen_build_stats {
+    size_t n_variants, n_objects;
+    double seconds;
+} mxgen_build_stats;
+
+/* Builds into a temporary file beside `path` and renames it into place: `path` is either the old
+ * content or the whole new pack. Equal options give equal contents. */
+mx_status mxgen_build_pack(const mxgen_build_options *options, const char *path,
+                           mxgen_build_stats *stats, mx_error *err);
+/* The same, into memory (malloc'ed). */
+mx_status mxgen_build_pack_memory(const mxgen_build_options *options, void **data,
+                                  size_t *size_bytes, mxgen_build_stats *stats, mx_error *err);
+
+#endif

@@ -1,0 +1,70 @@
+/* The kernel pack: the one contract between the generator, which writes it, and the runtime, which
+ * reads it. A pack is one SQLite file (application_id MXPACK_APPLICATION_ID, user_version
+ * MXPACK_VERSION).
+ *
+ * A row of `object` is a loadable code object for one target: zstd data, its raw size and the
+ * XXH3-64 of the raw bytes (16 lower-case hex digits).
+ * A row of `variant` is one way to run one kernel: where it applies (rules), how it is launched,
+ * what it costs (info), and `rank`, the static order of preference among the variants of one
+ * (target, op, format, dtype, profile, layout), 0 first. `checksum` is the XXH3-64 over the row's
+ * other columns in schema order, each as its text form followed by a zero byte.
+ *
+ * Launch rules are text, so that kernels that are not ours fit too:
+ *   rules   [{"rule": "rows are whole blocks", "when": "len % 16 == 0"}, ..]
+ *   launch  {"grid": [EXPR, EXPR, EXPR], "block": [EXPR, EXPR, EXPR], "lds_bytes": EXPR,
+ *            "args": [{"name": "x", "kind": "pointer", "buffer": "x"},
+ *                     {"name": "n_blocks", "kind": "i64", "value": EXPR}, ..]}
+ *   params  {"BLOCKS_PER_PROGRAM": 256, ..}
+ *   info    {"vgprs": 32, "agprs": 0, "sgprs": 20, "lds_bytes": 0, "scratch_bytes": 0,
+ *            "spills": 0, "occupancy": 8, "code_bytes": 1200, ..}
+ * EXPR is a string in 64-bit integer arithmetic: decimal literals, the variables below,
+ * + - * / % (truncating), == != < <= > >= && || !, a ? b : c, parentheses, min(a, b), max(a, b),
+ * ceil_div(a, b). Overflow and division by zero are errors. `grid` counts workgroups.
+ *
+ * Variables. Plain tensors are x (read) and y (written); packed bytes are p. `to` has x and p,
+ * `from` has p and y, `qdq` has x and y. What an operation lacks reads as 0.
+ *   n_blocks rows len bpr        blocks, rows, elements a row, blocks a row (ceil(len / 16))
+ *   x_align y_align p_align      largest power of two that divides the address, at most 4096
+ *   x_axis_stride y_axis_stride  elements between neighbours along the axis
+ *   p_block_stride p_byte_stride bytes between blocks, bytes between bytes of a block
+ *   n_dims                       row dimensions left after merging, without those of size 1
+ *   dimK_size dimK_row_stride dimK_x_stride dimK_y_stride, K = 0 .. MXPACK_MAX_ROW_DIMS-1
+ *       row r has coordinate (r / row_stride) % size in dimension K and lies at the sum of
+ *       coordinate * stride (elements). Dimension 0 is the one with unit stride where there is
+ *       one, the others follow in ascending memory order. Unused dimensions have size 1, row
+ *       stride 1, strides 0.
+ * Buffers in args are named x, y, p. Kernel arguments lie at their natural alignment, in order,
+ * the way the HSA kernarg segment has them. On the host target a kernel is
+ *   void symbol(const void *args, int64_t program_begin, int64_t program_end)
+ * and runs the programs [begin, end) of the x dimension of its grid; y and z are 1. */
+#ifndef MXGEN_PACK_H
+#define MXGEN_PACK_H
+
+#define MXPACK_APPLICATION_ID 0x4d58504b /* "MXPK" */
+#define MXPACK_VERSION 1
+#define MXPACK_MAX_ROW_DIMS 7
+#define MXPACK_MAX_ARGS 64
+
+/* Values of object.kind. */
+#define MXPACK_KIND_AMDGPU "elf-amdgpu"  /* HSA code object, v5 */
+#define MXPACK_KIND_HOST "elf-host"      /* ELF shared object of the host, no dependencies */
+#define MXPACK_KIND_PTX "ptx"            /* text, zero-terminated */
+#define MXPACK_KIND_CUBIN "elf-cuda"
+
+/* Keys of `meta`: every pack has the first three. */
+#define MXPACK_META_GENERATOR "generator"           /* "mxgen 0.1.0" */
+#define MXPACK_META_GENERATOR_HASH "generator_hash" /* of the generator's and templates' sources */
+#define MXPACK_META_COMPILER "compiler"             /* "LLVM 22.1.8" */
+
+#define MXPACK_SCHEMA_SQL                                                                          \
+    "CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;"         \
+    "CREATE TABLE object(id INTEGER PRIMARY KEY, target TEXT NOT NULL, kind TEXT NOT NULL,"        \
+    " raw_bytes INTEGER NOT NULL, xxh3 TEXT NOT NULL, data BLOB NOT NULL);"                        \
+    "CREATE TABLE variant(id INTEGER PRIMARY KEY, object INTEGER NOT NULL REFERENCES object(id),"  \
+    " target TEXT NOT NULL, op TEXT NOT NULL, format TEXT NOT NULL, dtype TEXT NOT NULL,"          \
+    " profile TEXT NOT NULL, layout TEXT NOT NULL, name TEXT NOT NULL, symbol TEXT NOT NULL,"      \
+    " rank INTEGER NOT NULL, params TEXT NOT NULL, rules TEXT NOT NULL, launch TEXT NOT NULL,"     \
+    " info TEXT NOT NULL, checksum TEXT NOT NULL, UNIQUE(target, name));"                          \
+    "CREATE INDEX variant_by_key ON variant(target, op, format, dtype, profile, layout, rank);"
+
+#endif

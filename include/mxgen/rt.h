@@ -1,0 +1,233 @@
+/* libmxrt: run block-scaled (MX) kernels from C.
+ *
+ * Concept. A context holds kernel packs (files that `mxgen build` made). A device, opened by URI,
+ * runs kernels from those packs; the host device also runs without any pack, by a plain C
+ * reference. Tensors are DLPack tensors in the caller's memory; the library allocates none of
+ * it.
+ *
+ * Tensors. f32, bf16 or f16; any number of dimensions up to MXRT_MAX_DIMS; strides in elements, or
+ * NULL for row-major. Negative strides are refused, and so are strides by which elements overlap,
+ * except stride 0 on an input (a broadcast). Data must be aligned to its element type.
+ * The packed tensor is u8 [n_blocks, block_bytes], strides allowed. The axis (negative counts from
+ * the end) is swapped with the last dimension; in the swapped shape, block b covers row b / bpr,
+ * elements (b % bpr) * 16 .. + 15, where bpr = ceil(len / 16); a ragged end is filled with zeros.
+ *
+ * Errors. Every fallible function returns a status; on failure `err`, if not NULL, has a message
+ * that names the value, the limit and what to do, and outputs are untouched. Nothing here aborts,
+ * exits or prints.
+ *
+ * Threads. A context and a device may be used by many threads at once once they are set up:
+ * adding packs, and opening and closing, must not run beside other calls on the same object.
+ *
+ * Streams. `stream` is the driver's stream handle (hipStream_t, CUstream), NULL the default stream.
+ * On GPUs a call enqueues and returns; the tensors must live until the stream has passed it. On
+ * the host a call is done when it returns and the stream is ignored.
+ *
+ * Launch path. After mxrt_prepare (or a first call of the same op, format and dtype) a call makes
+ * no allocation, takes no lock, touches no file and runs no compiler.
+ */
+#ifndef MXGEN_RT_H
+#define MXGEN_RT_H
+
+#include <dlpack/dlpack.h>
+
+#include <mxgen/base.h>
+#include <mxgen/format.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MXRT_MAX_DIMS 32
+
+typedef struct mxrt_context mxrt_context;
+typedef struct mxrt_device mxrt_device;
+typedef void *mxrt_stream;
+
+/* ---- Simple: context, device, convert ---- */
+
+/* Called from any thread with one line, without a newline, that nothing else would tell. */
+typedef void (*mxrt_log_fn)(void *user, const char *line);
+
+typedef struct mxrt_context_options {
+    mxrt_log_fn log; /* NULL: silence */
+    void *log_user;
+} mxrt_context_options;
+
+/* `options` may be NULL. Destroy takes NULL; devices must be closed first. */
+MX_API mx_status mxrt_context_create(const mxrt_context_options *options, mxrt_context **out,
+                                     mx_error *err);
+MX_API void mxrt_context_destroy(mxrt_context *context);
+
+/* Adds the kernels of a pack; of several packs the one added last is preferred. The memory form
+ * copies. Devices see the packs that were added before they were opened. */
+MX_API mx_status mxrt_context_add_pack_file(mxrt_context *context, const char *path, mx_error *err);
+MX_API mx_status mxrt_context_add_pack_memory(mxrt_context *context, const void *data,
+                                              size_t size_bytes, mx_error *err);
+
+/* URIs: "host" (all cores; "host?threads=N"), "plan:TARGET" (no hardware: selects and plans for
+ * that target, refuses to run). */
+MX_API mx_status mxrt_device_open(mxrt_context *context, const char *uri, mxrt_device **out,
+                                  mx_error *err);
+MX_API void mxrt_device_close(mxrt_device *device);
+
+/* Blocks and bytes a block of the packed form of a tensor; `axis` as below. */
+MX_API mx_status mxrt_packed_shape(mx_format format, int ndim, const int64_t *shape, int axis,
+                                   int64_t *n_blocks, int64_t *block_bytes, mx_error *err);
+
+/* x -> packed. Inf packs to the largest code, NaN to code 0; both are skipped by the exponent. */
+MX_API mx_status mxrt_convert_to(mxrt_device *device, mx_format format, int axis, const DLTensor *x,
+                                 const DLTensor *packed, mxrt_stream stream, mx_error *err);
+
+/* packed -> y. */
+MX_API mx_status mxrt_convert_from(mxrt_device *device, mx_format format, int axis,
+                                   const DLTensor *packed, const DLTensor *y, mxrt_stream stream,
+                                   mx_error *err);
+
+/* y = from(to(x)); x and y have one shape and type, and may be the same memory with the same
+ * strides. */
+MX_API mx_status mxrt_quantize_dequantize(mxrt_device *device, mx_format format, mx_profile profile,
+                                          int axis, const DLTensor *x, const DLTensor *y,
+                                          mxrt_stream stream, mx_error *err);
+
+/* Loads and readies every kernel of (op, format, dtype, profile), so that later calls only
+ * launch. Takes a lock and may take milliseconds. */
+MX_API mx_status mxrt_prepare(mxrt_device *device, mx_op op, mx_format format, mx_dtype dtype,
+                              mx_profile profile, mx_error *err);
+
+/* ---- Advanced: plans ---- */
+
+/* One operation on tensors of fixed shapes, strides, alignments and variant. */
+typedef struct mxrt_plan mxrt_plan;
+
+typedef struct mxrt_plan_request {
+    mx_op op;
+    mx_format format;
+    mx_profile profile; /* qdq only, else MX_PROFILE_PACKED */
+    int axis;
+    const DLTensor *in;  /* to, qdq: x; from: packed */
+    const DLTensor *out; /* to: packed; from, qdq: y */
+    /* NULL: the best by rank that applies. "reference": the plain C reference (host only). Else
+     * a variant's name; not applicable is MX_ERR_UNSUPPORTED with the rule that failed. */
+    const char *variant;
+} mxrt_plan_request;
+
+/* On a "plan:" device data pointers may be NULL (taken as aligned to 4096). */
+MX_API mx_status mxrt_plan_create(mxrt_device *device, const mxrt_plan_request *request,
+                                  mxrt_plan **out, mx_error *err);
+MX_API void mxrt_plan_destroy(mxrt_plan *plan);
+
+/* Runs on the tensors of the request, or on others of the same geometry when `in_data` and
+ * `out_data` are not NULL (their alignment is checked). Neither copies nor allocates. */
+MX_API mx_status mxrt_plan_run(const mxrt_plan *plan, const void *in_data, void *out_data,
+                               mxrt_stream stream, mx_error *err);
+
+typedef enum mxrt_arg_kind {
+    MXRT_ARG_POINTER = 0,
+    MXRT_ARG_I32,
+    MXRT_ARG_I64,
+    MXRT_ARG_F32
+} mxrt_arg_kind;
+
+typedef struct mxrt_plan_arg {
+    const char *name;
+    mxrt_arg_kind kind;
+    const char *buffer; /* pointers: "x", "y" or "p"; else NULL */
+    int64_t value;      /* i32, i64; f32 as its bits */
+    size_t offset_bytes; /* in the argument block */
+} mxrt_plan_arg;
+
+typedef struct mxrt_plan_buffer {
+    const char *name;
+    int64_t size_bytes; /* from the data pointer to the last byte touched */
+    int is_output;
+} mxrt_plan_buffer;
+
+/* What will be launched; pointers live as long as the plan. `n_blocks == 0` launches nothing. */
+typedef struct mxrt_plan_info {
+    const char *variant; /* "reference" when no kernel is used */
+    const char *symbol;
+    const char *target;
+    mx_layout layout;
+    int64_t rows, len, n_blocks;
+    uint32_t grid[3], block[3], lds_bytes;
+    size_t n_args;
+    const mxrt_plan_arg *args;
+    size_t n_buffers;
+    const mxrt_plan_buffer *buffers;
+    const char *params_json, *info_json;
+    const void *object; /* the raw code object; NULL for the reference */
+    size_t object_bytes;
+} mxrt_plan_info;
+
+MX_API mx_status mxrt_plan_get_info(const mxrt_plan *plan, mxrt_plan_info *out, mx_error *err);
+
+/* Names of the variants of one key that apply to the request, in order of rank: fills at most
+ * `capacity` and returns the count in *n. The names live as long as the device. */
+MX_API mx_status mxrt_plan_variants(mxrt_device *device, const mxrt_plan_request *request,
+                                    const char **names, size_t capacity, size_t *n, mx_error *err);
+
+/* ---- Advanced: device memory and timing, for tools and tests ---- */
+
+typedef struct mxrt_device_info {
+    char uri[64];
+    char name[128];
+    char target[64];      /* the pack target in use, such as "gfx942" */
+    DLDevice dl_device;   /* what tensors on it must say */
+    int compute_units;    /* cores on the host */
+} mxrt_device_info;
+
+MX_API mx_status mxrt_device_get_info(const mxrt_device *device, mxrt_device_info *out,
+                                      mx_error *err);
+
+/* Lists the devices that can be opened here: fills at most `capacity`, returns the count in *n. */
+MX_API mx_status mxrt_devices(mxrt_context *context, mxrt_device_info *infos, size_t capacity,
+                              size_t *n, mx_error *err);
+
+/* Memory is aligned to 256 bytes at least and not initialised. Free takes NULL. */
+MX_API mx_status mxrt_device_alloc(mxrt_device *device, size_t size_bytes, void **out,
+                                   mx_error *err);
+MX_API void mxrt_device_free(mxrt_device *device, void *data);
+/* Blocking copies. */
+MX_API mx_status mxrt_device_upload(mxrt_device *device, void *dst, const void *host_src,
+                                    size_t size_bytes, mx_error *err);
+MX_API mx_status mxrt_device_download(mxrt_device *device, void *host_dst, const void *src,
+                                      size_t size_bytes, mx_error *err);
+/* The device's own copy, enqueued on `stream`: the ceiling that benchmarks compare with. */
+MX_API mx_status mxrt_device_copy(mxrt_device *device, void *dst, const void *src,
+                                  size_t size_bytes, mxrt_stream stream, mx_error *err);
+MX_API mx_status mxrt_device_synchronize(mxrt_device *device, mxrt_stream stream, mx_error *err);
+
+typedef mx_status (*mxrt_timed_fn)(void *user, mxrt_stream stream, mx_error *err);
+
+/* Runs `fn` `repeat` times in a row on the default stream and gives the mean milliseconds of one,
+ * by device events where the device has them. */
+MX_API mx_status mxrt_device_time(mxrt_device *device, mxrt_timed_fn fn, void *user, int repeat,
+                                  double *ms, mx_error *err);
+
+/* ---- Packs, for tools ---- */
+
+typedef struct mxrt_pack mxrt_pack;
+
+typedef struct mxrt_variant_info {
+    const char *target, *op, *format, *dtype, *profile, *layout, *name, *symbol;
+    const char *params_json, *rules_json, *launch_json, *info_json;
+    const char *object_kind;
+    int64_t rank, object_id, object_bytes;
+} mxrt_variant_info;
+
+MX_API mx_status mxrt_pack_open(const char *path, mxrt_pack **out, mx_error *err);
+MX_API void mxrt_pack_close(mxrt_pack *pack);
+/* Value of a `meta` key, NULL if the pack lacks it; lives as long as the pack. */
+MX_API const char *mxrt_pack_meta(const mxrt_pack *pack, const char *key);
+MX_API size_t mxrt_pack_variant_count(const mxrt_pack *pack);
+MX_API mx_status mxrt_pack_variant(const mxrt_pack *pack, size_t index, mxrt_variant_info *out,
+                                   mx_error *err);
+/* The raw bytes of an object, checked against its checksum; release with free(). */
+MX_API mx_status mxrt_pack_object(const mxrt_pack *pack, int64_t object_id, void **data,
+                                  size_t *size_bytes, mx_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
