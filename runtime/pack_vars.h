@@ -32,25 +32,18 @@ enum {
 #define MXRT_VAR_DIM(k, field) (MXRT_VAR_DIM0_SIZE + (k)*MXRT_DIM_FIELDS + (field))
 #define MXRT_VAR_COUNT MXRT_VAR_DIM(MXPACK_MAX_ROW_DIMS, 0)
 
-static const char *const mxrt_pack_var_names[MXRT_VAR_COUNT] = {"n_blocks",      "rows",
-                                                                "len",           "bpr",
-                                                                "x_align",       "y_align",
-                                                                "p_align",       "x_axis_stride",
-                                                                "y_axis_stride", "p_block_stride",
-                                                                "p_byte_stride", "n_dims",
-                                                                "dim0_size",     "dim0_row_stride",
-                                                                "dim0_x_stride", "dim0_y_stride",
-                                                                "dim1_size",     "dim1_row_stride",
-                                                                "dim1_x_stride", "dim1_y_stride",
-                                                                "dim2_size",     "dim2_row_stride",
-                                                                "dim2_x_stride", "dim2_y_stride",
-                                                                "dim3_size",     "dim3_row_stride",
-                                                                "dim3_x_stride", "dim3_y_stride",
-                                                                "dim4_size",     "dim4_row_stride",
-                                                                "dim4_x_stride", "dim4_y_stride",
-                                                                "dim5_size",     "dim5_row_stride",
-                                                                "dim5_x_stride", "dim5_y_stride",
-                                                                "dim6_size",     "dim6_row_stride",
-                                                                "dim6_x_stride", "dim6_y_stride"};
+static const char *const mxrt_pack_var_names[MXRT_VAR_COUNT] = {
+    /* clang-format off */
+    "n_blocks", "rows", "len", "bpr", "x_align", "y_align", "p_align",
+    "x_axis_stride", "y_axis_stride", "p_block_stride", "p_byte_stride", "n_dims",
+    "dim0_size", "dim0_row_stride", "dim0_x_stride", "dim0_y_stride",
+    "dim1_size", "dim1_row_stride", "dim1_x_stride", "dim1_y_stride",
+    "dim2_size", "dim2_row_stride", "dim2_x_stride", "dim2_y_stride",
+    "dim3_size", "dim3_row_stride", "dim3_x_stride", "dim3_y_stride",
+    "dim4_size", "dim4_row_stride", "dim4_x_stride", "dim4_y_stride",
+    "dim5_size", "dim5_row_stride", "dim5_x_stride", "dim5_y_stride",
+    "dim6_size", "dim6_row_stride", "dim6_x_stride", "dim6_y_stride",
+    /* clang-format on */
+};
 
 #endif
