@@ -1,0 +1,66 @@
+/* A checked and canonical form of one operation on two DLPack tensors.
+ *
+ * Everything after mxrt_problem_init works on this form: the reference, the rules of kernels and
+ * their arguments never look at a DLTensor again. */
+#ifndef MXRT_PROBLEM_H
+#define MXRT_PROBLEM_H
+
+#include <mxgen/rt.h>
+
+#include "runtime/pack_vars.h"
+
+/* Buffers, by the names that packs use for them. */
+enum { MXRT_BUFFER_X = 0, MXRT_BUFFER_Y, MXRT_BUFFER_P, MXRT_BUFFER_COUNT };
+
+/* Row r has coordinate (r / row_stride) % size here; plain strides are in elements. */
+typedef struct mxrt_dim {
+    int64_t size, row_stride, x_stride, y_stride;
+} mxrt_dim;
+
+typedef struct mxrt_buffer {
+    unsigned char *data;  /* the first element; NULL where the operation has no such buffer */
+    int64_t extent_bytes; /* to the last byte touched; 0 for none */
+} mxrt_buffer;
+
+typedef struct mxrt_problem {
+    mx_op op;
+    mx_format format;
+    mx_dtype dtype;
+    mx_profile profile;
+    int64_t n_blocks, rows, len, bpr;
+    int64_t x_axis_stride, y_axis_stride;  /* elements; 1 if len is 1 */
+    int64_t p_block_stride, p_byte_stride; /* bytes; packed without gaps if there is one block */
+    int n_dims;                            /* may exceed MXPACK_MAX_ROW_DIMS: no kernel then */
+    mxrt_dim dims[MXRT_MAX_DIMS];
+    mxrt_buffer buffers[MXRT_BUFFER_COUNT];
+} mxrt_problem;
+
+/* Which buffer an operation reads or writes. */
+static inline int mxrt_op_input(mx_op op)
+{
+    return op == MX_OP_FROM ? MXRT_BUFFER_P : MXRT_BUFFER_X;
+}
+
+static inline int mxrt_op_output(mx_op op)
+{
+    return op == MX_OP_TO ? MXRT_BUFFER_P : MXRT_BUFFER_Y;
+}
+
+/* Checks the tensors of `request` (its variant is not looked at) and fills *out. Tensors must say
+ * they are on `device`. With `null_ok`, data may be NULL. Neither allocates nor keeps pointers to
+ * the tensors. */
+mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request, DLDevice device,
+                            int null_ok, mx_error *err);
+
+/* Replaces the data pointers (neither NULL) after checking alignment to the element and overlap of
+ * the two. */
+mx_status mxrt_problem_rebind(mxrt_problem *problem, const void *in_data, void *out_data,
+                              mx_error *err);
+
+/* Values of the variables of pack_vars.h. Wants n_dims <= MXPACK_MAX_ROW_DIMS. */
+void mxrt_problem_vars(const mxrt_problem *problem, int64_t values[MXRT_VAR_COUNT]);
+
+/* Bytes that the operation must read and write at least. */
+int64_t mxrt_problem_bytes(const mxrt_problem *problem);
+
+#endif
