@@ -1,0 +1,150 @@
+/* mxgen build */
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <mxgen/error.h>
+
+#include "cli.h"
+
+typedef struct build_args {
+    const char *targets, *ops, *formats, *dtypes, *layouts, *max_rank, *threads, *output;
+} build_args;
+
+enum { BUILD_OP = 256, BUILD_FORMAT, BUILD_DTYPE, BUILD_LAYOUT, BUILD_MAX_RANK };
+
+static const struct argp_option build_options[] = {
+    {"target", 't', "NAME[,..]", 0, "Targets; default: all that `mxgen targets` lists", 0},
+    {"op", BUILD_OP, "to|from|qdq[,..]", 0, "Operations; default: all", 0},
+    {"format", BUILD_FORMAT, "mx9|mx6|mx4[,..]", 0, "Formats; default: all", 0},
+    {"dtype", BUILD_DTYPE, "f32|bf16|f16[,..]", 0, "Element types; default: all", 0},
+    {"layout", BUILD_LAYOUT, "flat|rows|tiles|general[,..]", 0, "Layouts; default: all", 0},
+    {"max-rank", BUILD_MAX_RANK, "N", 0, "Only the N best variants of each kind; default: all", 0},
+    {"jobs", 'j', "N", 0, "Threads; default: one a core", 0},
+    {"output", 'o', "FILE", 0, "The pack (required)", 0},
+    {0},
+};
+
+static error_t build_parse(int key, char *arg, struct argp_state *state)
+{
+    build_args *args = state->input;
+    switch (key) {
+    case 't':
+        args->targets = arg;
+        return 0;
+    case BUILD_OP:
+        args->ops = arg;
+        return 0;
+    case BUILD_FORMAT:
+        args->formats = arg;
+        return 0;
+    case BUILD_DTYPE:
+        args->dtypes = arg;
+        return 0;
+    case BUILD_LAYOUT:
+        args->layouts = arg;
+        return 0;
+    case BUILD_MAX_RANK:
+        args->max_rank = arg;
+        return 0;
+    case 'j':
+        args->threads = arg;
+        return 0;
+    case 'o':
+        args->output = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "too many arguments");
+        return 0;
+    case ARGP_KEY_END:
+        if (!args->output)
+            argp_error(state, "-o FILE is missing");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void build_progress(void *user, size_t done, size_t total)
+{
+    (void)user;
+    fprintf(stderr, "\r%zu of %zu variants%s", done, total, done == total ? "\n" : "");
+    fflush(stderr);
+}
+
+static mx_status build_select(const build_args *args, cli_selection *selection, mx_error *err)
+{
+    mx_status status = cli_select_targets(selection, args->targets, err);
+    if (status == MX_OK)
+        status = cli_select_ops(selection, args->ops, err);
+    if (status == MX_OK)
+        status = cli_select_formats(selection, args->formats, err);
+    if (status == MX_OK)
+        status = cli_select_dtypes(selection, args->dtypes, err);
+    if (status == MX_OK)
+        status = cli_select_layouts(selection, args->layouts, err);
+    for (size_t i = 0; !args->targets && i < mxgen_target_count() && i < CLI_MAX_TARGETS; i++)
+        selection->targets[selection->n_targets++] = mxgen_target_at(i);
+    return status;
+}
+
+static void build_print(const mxgen_build_stats *stats, const char *path)
+{
+    struct rusage usage = {0};
+    struct stat file = {0};
+    char peak[32], size[32];
+    getrusage(RUSAGE_SELF, &usage);
+    cli_format_bytes((double)usage.ru_maxrss * 1024, peak, sizeof(peak));
+    cli_format_bytes(stat(path, &file) ? 0 : (double)file.st_size, size, sizeof(size));
+    printf("%s: %s, %zu variants, %zu objects, %.1f s, %.1f variants/s, peak memory %s\n", path,
+           size, stats->n_variants, stats->n_objects, stats->seconds,
+           stats->seconds > 0 ? (double)stats->n_variants / stats->seconds : 0.0, peak);
+}
+
+mx_status cli_build(int argc, char **argv, mx_error *err)
+{
+    static const struct argp argp = {
+        .options = build_options,
+        .parser = build_parse,
+        .args_doc = "-o FILE",
+        .doc = "Generates kernels and stores them in a pack. FILE is replaced whole or not at all.",
+    };
+    build_args args = {0};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &args))
+        return mx_fail(err, MX_ERR_INVALID, "the arguments cannot be read");
+
+    cli_selection selection = {0};
+    int64_t max_rank = 0, n_threads = 0;
+    mx_status status = build_select(&args, &selection, err);
+    if (status == MX_OK && args.max_rank)
+        status = cli_parse_int("--max-rank", args.max_rank, 1, INT32_MAX, &max_rank, err);
+    if (status == MX_OK && args.threads)
+        status = cli_parse_int("--jobs", args.threads, 1, 1024, &n_threads, err);
+    if (status != MX_OK)
+        return status;
+
+    const mxgen_build_options options = {
+        .targets = selection.targets,
+        .n_targets = selection.n_targets,
+        .filter =
+            {
+                .ops = selection.ops,
+                .n_ops = selection.n_ops,
+                .formats = selection.formats,
+                .n_formats = selection.n_formats,
+                .dtypes = selection.dtypes,
+                .n_dtypes = selection.n_dtypes,
+                .layouts = selection.layouts,
+                .n_layouts = selection.n_layouts,
+                .max_rank = (int)max_rank,
+            },
+        .n_threads = (int)n_threads,
+        .progress = isatty(STDERR_FILENO) ? build_progress : NULL,
+    };
+    mxgen_build_stats stats = {0};
+    status = mxgen_build_pack(&options, args.output, &stats, err);
+    if (status == MX_OK)
+        build_print(&stats, args.output);
+    return status;
+}
