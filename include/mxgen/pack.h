@@ -7,7 +7,10 @@
  * A row of `variant` is one way to run one kernel: where it applies (rules), how it is launched,
  * what it costs (info), and `rank`, the static order of preference among the variants of one
  * (target, op, format, dtype, profile, layout), 0 first. `checksum` is the XXH3-64 over the row's
- * other columns in schema order, each as its text form followed by a zero byte.
+ * other columns in schema order, each as its text form followed by a zero byte. The meta value
+ * "checksum" covers the rest in the same way, so that no row can change, come or go unseen: key
+ * and value of every other row of meta, by key; id, target, kind, raw_bytes and xxh3 of every
+ * object, by id; id and checksum of every variant, by id.
  *
  * Launch rules are text, so that kernels that are not ours fit too:
  *   rules   [{"rule": "rows are whole blocks", "when": "len % 16 == 0"}, ..]
@@ -44,6 +47,7 @@
 #define MXPACK_VERSION 1
 #define MXPACK_MAX_ROW_DIMS 7
 #define MXPACK_MAX_ARGS 64
+#define MXPACK_MAX_OBJECT_BYTES (1 << 30) /* raw */
 
 /* Values of object.kind. */
 #define MXPACK_KIND_AMDGPU "elf-amdgpu"  /* HSA code object, v5 */
@@ -51,10 +55,11 @@
 #define MXPACK_KIND_PTX "ptx"            /* text, zero-terminated */
 #define MXPACK_KIND_CUBIN "elf-cuda"
 
-/* Keys of `meta`: every pack has the first three. */
+/* Keys of `meta`: every pack has these. */
 #define MXPACK_META_GENERATOR "generator"           /* "mxgen 0.1.0" */
 #define MXPACK_META_GENERATOR_HASH "generator_hash" /* of the generator's and templates' sources */
 #define MXPACK_META_COMPILER "compiler"             /* "LLVM 22.1.8" */
+#define MXPACK_META_CHECKSUM "checksum"             /* see above */
 
 #define MXPACK_SCHEMA_SQL                                                                          \
     "CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;"         \
