@@ -1,0 +1,431 @@
+#include "runtime/reference.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <mxgen/error.h>
+
+#include "runtime/fenv_guard.h"
+
+/* The work on a block is written once, in functions that are always inlined into a loop for each
+ * (operation, format, dtype): with those known, the compiler unrolls and vectorises. */
+#define INLINE static inline __attribute__((always_inline))
+
+#define N MX_BLOCK_ELEMENTS
+#define F32_INF 0x7f800000u
+#define F32_MAGNITUDE 0x7fffffffu
+#define F32_BIAS 127
+#define MIN_SCALE (-126)
+
+/* A block between its tensor and its bytes. */
+typedef struct codes {
+    int exponent;    /* E */
+    uint32_t primes; /* bit p: pair p is demoted */
+    int32_t q[N];
+} codes;
+
+INLINE float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+INLINE uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+/* 2^exponent, for exponents of normal floats. */
+INLINE float power_of_two(int exponent)
+{
+    return float_of((uint32_t)(exponent + F32_BIAS) << 23);
+}
+
+/* ---- Element types: all are widened to f32, exactly ---- */
+
+INLINE uint32_t f16_widen(uint32_t half)
+{
+    uint32_t sign = (half & 0x8000u) << 16, magnitude = half & 0x7fffu;
+    uint32_t subnormal = bits_of((float)(int32_t)magnitude * 0x1p-24f);
+    uint32_t normal = (magnitude << 13) + ((127u - 15u) << 23);
+    uint32_t special = (magnitude << 13) | F32_INF;
+
+    return sign | (magnitude < 0x400u ? subnormal : magnitude < 0x7c00u ? normal : special);
+}
+
+/* Round to nearest even; overflow goes to Inf. A NaN can only come from the same type: its bits are
+ * kept. */
+INLINE uint16_t f16_narrow(uint32_t bits)
+{
+    uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & F32_MAGNITUDE;
+    /* 0.5 has the spacing of the smallest f16: the sum rounds where f16 does. */
+    uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+    uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfffu + ((magnitude >> 13) & 1)) >> 13;
+    uint32_t result = magnitude < 0x38800000u   ? subnormal
+                      : magnitude < 0x47800000u ? normal
+                      : magnitude > F32_INF     ? 0x7c00u | (magnitude >> 13 & 0x3ffu)
+                                                : 0x7c00u;
+
+    return (uint16_t)(sign | result);
+}
+
+INLINE uint16_t bf16_narrow(uint32_t bits)
+{
+    if ((bits & F32_MAGNITUDE) > F32_INF)
+        return (uint16_t)(bits >> 16);
+    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
+}
+
+/* Fills bits[] with `count` elements and zeros after them. */
+INLINE void load_elements(const unsigned char *from, int64_t stride, int count, mx_dtype dtype,
+                          uint32_t bits[N])
+{
+    uint16_t half[N] = {0};
+
+    if (dtype == MX_DTYPE_F32) {
+        if (stride == 1 && count == N) {
+            memcpy(bits, from, N * sizeof(uint32_t));
+            return;
+        }
+        for (int i = 0; i < N; i++)
+            bits[i] = 0;
+        for (int i = 0; i < count; i++)
+            memcpy(&bits[i], from + (int64_t)i * stride * 4, 4);
+        return;
+    }
+    if (stride == 1 && count == N) {
+        memcpy(half, from, sizeof(half));
+    } else {
+        for (int i = 0; i < count; i++)
+            memcpy(&half[i], from + (int64_t)i * stride * 2, 2);
+    }
+    for (int i = 0; i < N; i++)
+        bits[i] = dtype == MX_DTYPE_BF16 ? (uint32_t)half[i] << 16 : f16_widen(half[i]);
+}
+
+INLINE void store_elements(unsigned char *to, int64_t stride, int count, mx_dtype dtype,
+                           const uint32_t bits[N])
+{
+    uint16_t half[N];
+
+    if (dtype == MX_DTYPE_F32) {
+        if (stride == 1 && count == N) {
+            memcpy(to, bits, N * sizeof(uint32_t));
+            return;
+        }
+        for (int i = 0; i < count; i++)
+            memcpy(to + (int64_t)i * stride * 4, &bits[i], 4);
+        return;
+    }
+    for (int i = 0; i < N; i++)
+        half[i] = dtype == MX_DTYPE_BF16 ? bf16_narrow(bits[i]) : f16_narrow(bits[i]);
+    if (stride == 1 && count == N) {
+        memcpy(to, half, sizeof(half));
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        memcpy(to + (int64_t)i * stride * 2, &half[i], 2);
+}
+
+/* ---- Elements <-> codes ---- */
+
+/* Exponents and demotions. A subnormal or zero counts as the type's lowest exponent field; a
+ * subnormal f16 was widened to a normal f32 below it, hence the maximum. */
+INLINE void block_statistics(const uint32_t bits[N], mx_dtype dtype, codes *out)
+{
+    int32_t lowest = dtype == MX_DTYPE_F16 ? F32_BIAS - 15 : 0;
+    int32_t pair[N / 2], top = lowest;
+
+    for (int p = 0; p < N / 2; p++) {
+        uint32_t a = bits[2 * p] & F32_MAGNITUDE, b = bits[2 * p + 1] & F32_MAGNITUDE;
+        int32_t a_field = a < F32_INF ? (int32_t)(a >> 23) : 0;
+        int32_t b_field = b < F32_INF ? (int32_t)(b >> 23) : 0;
+        int32_t larger = a_field > b_field ? a_field : b_field;
+        pair[p] = larger > lowest ? larger : lowest;
+    }
+    for (int p = 0; p < N / 2; p++)
+        top = top > pair[p] ? top : pair[p];
+    out->exponent = top - F32_BIAS;
+    out->primes = 0;
+    for (int p = 0; p < N / 2; p++)
+        out->primes |= (uint32_t)(pair[p] < top) << p;
+}
+
+INLINE int scale_exponent(int exponent, int demoted, int code_bits)
+{
+    int scale = exponent - demoted - code_bits + 2;
+
+    return scale > MIN_SCALE ? scale : MIN_SCALE;
+}
+
+INLINE void encode(const uint32_t bits[N], int code_bits, mx_dtype dtype, codes *out)
+{
+    const float code_max = (float)((1 << (code_bits - 1)) - 1);
+    /* Adding and subtracting 1.5 * 2^23 rounds to an integer, ties to even. */
+    const float to_integer = 0x1.8p23f;
+
+    block_statistics(bits, dtype, out);
+    for (int i = 0; i < N; i++) {
+        int demoted = (int)(out->primes >> (i / 2)) & 1;
+        /* The product is exact, but for what rounds to 0 anyway. */
+        float unscale = power_of_two(-scale_exponent(out->exponent, demoted, code_bits));
+        uint32_t number = (bits[i] & F32_MAGNITUDE) > F32_INF ? 0 : bits[i];
+        float scaled = float_of(number) * unscale;
+        scaled = scaled > code_max ? code_max : scaled;
+        scaled = scaled < -code_max ? -code_max : scaled;
+        out->q[i] = (int32_t)((scaled + to_integer) - to_integer);
+    }
+}
+
+/* The product is a plain f32 one: it overflows to Inf for exponents that no encoder writes. */
+INLINE void decode(const codes *in, int code_bits, uint32_t bits[N])
+{
+    for (int i = 0; i < N; i++) {
+        int demoted = (int)(in->primes >> (i / 2)) & 1;
+        float scale = power_of_two(scale_exponent(in->exponent, demoted, code_bits));
+        bits[i] = bits_of((float)in->q[i] * scale);
+    }
+}
+
+/* The profile demoted-255 on elements in place: no lower limit of the scale, one more bit for codes
+ * of demoted pairs. Such scales are no normal floats: computed in double, where all is exact. */
+INLINE void requantise_demoted_255(uint32_t bits[N], int code_bits, mx_dtype dtype)
+{
+    codes block;
+
+    block_statistics(bits, dtype, &block);
+    for (int i = 0; i < N; i++) {
+        int demoted = (int)(block.primes >> (i / 2)) & 1;
+        int scale = block.exponent - demoted - code_bits + 2;
+        double code_max = (double)((1 << (code_bits - 1 + demoted)) - 1);
+        double q = nearbyint(ldexp((double)float_of(bits[i]), -scale));
+        if ((bits[i] & F32_MAGNITUDE) > F32_INF)
+            continue;
+        q = q > code_max ? code_max : q < -code_max ? -code_max : q;
+        /* Codes are integers: there is no -0. */
+        bits[i] = bits_of((float)ldexp(q + 0.0, scale));
+    }
+}
+
+/* ---- Codes <-> packed bytes ---- */
+
+INLINE void pack_codes(const codes *in, mx_format format, unsigned char *bytes)
+{
+    bytes[0] = (unsigned char)(in->exponent + F32_BIAS);
+    bytes[1] = (unsigned char)in->primes;
+    if (format == MX_FORMAT_MX9) {
+        for (int i = 0; i < N; i++)
+            bytes[2 + i] = (unsigned char)in->q[i];
+    } else if (format == MX_FORMAT_MX6) {
+        uint32_t signs = 0;
+        for (int i = 0; i < N; i++)
+            signs |= ((uint32_t)in->q[i] >> 31) << i;
+        bytes[2] = (unsigned char)signs;
+        bytes[3] = (unsigned char)(signs >> 8);
+        for (int i = 0; i < N / 2; i++)
+            bytes[4 + i] = (unsigned char)((in->q[2 * i] & 15) | (in->q[2 * i + 1] & 15) << 4);
+    } else {
+        uint64_t stream = 0;
+        for (int i = 0; i < N; i++)
+            stream |= (uint64_t)(in->q[i] & 7) << (3 * i);
+        for (int i = 0; i < 6; i++)
+            bytes[2 + i] = (unsigned char)(stream >> (8 * i));
+    }
+}
+
+INLINE void unpack_codes(const unsigned char *bytes, mx_format format, codes *out)
+{
+    out->exponent = (int)bytes[0] - F32_BIAS;
+    out->primes = bytes[1];
+    if (format == MX_FORMAT_MX9) {
+        for (int i = 0; i < N; i++)
+            out->q[i] = (int8_t)bytes[2 + i];
+    } else if (format == MX_FORMAT_MX6) {
+        int32_t signs = bytes[2] | bytes[3] << 8;
+        for (int i = 0; i < N; i++)
+            out->q[i] = ((bytes[4 + i / 2] >> (4 * (i & 1))) & 15) - 16 * ((signs >> i) & 1);
+    } else {
+        uint64_t stream = 0;
+        for (int i = 0; i < 6; i++)
+            stream |= (uint64_t)bytes[2 + i] << (8 * i);
+        for (int i = 0; i < N; i++) {
+            int32_t code = (int32_t)(stream >> (3 * i)) & 7;
+            out->q[i] = code - ((code & 4) << 1);
+        }
+    }
+}
+
+/* ---- Loops ---- */
+
+/* Where a row begins, in elements. */
+typedef struct row_offset {
+    int64_t x, y;
+} row_offset;
+
+static row_offset row_begin(const mxrt_problem *problem, int64_t row)
+{
+    row_offset offset = {0, 0};
+
+    for (int i = 0; i < problem->n_dims; i++) {
+        const mxrt_dim *dim = &problem->dims[i];
+        int64_t at = row / dim->row_stride % dim->size;
+        offset.x += at * dim->x_stride;
+        offset.y += at * dim->y_stride;
+    }
+    return offset;
+}
+
+/* One block: `x` and `y` are its first elements, `p` its first byte. */
+INLINE void run_block(const mxrt_problem *problem, const unsigned char *x, unsigned char *y,
+                      unsigned char *p, int count, int64_t x_stride, int64_t y_stride,
+                      int64_t p_stride, mx_op op, mx_format format, mx_dtype dtype)
+{
+    const int code_bits = format == MX_FORMAT_MX9 ? 8 : format == MX_FORMAT_MX6 ? 5 : 3;
+    const int block_bytes = format == MX_FORMAT_MX9 ? 18 : format == MX_FORMAT_MX6 ? 12 : 8;
+    unsigned char bytes[18];
+    uint32_t bits[N];
+    codes block;
+
+    if (op != MX_OP_FROM)
+        load_elements(x, x_stride, count, dtype, bits);
+    if (op == MX_OP_QDQ && problem->profile == MX_PROFILE_DEMOTED_255) {
+        requantise_demoted_255(bits, code_bits, dtype);
+        store_elements(y, y_stride, count, dtype, bits);
+        return;
+    }
+    if (op == MX_OP_FROM) {
+        for (int i = 0; i < block_bytes; i++)
+            bytes[i] = p[i * p_stride];
+        unpack_codes(bytes, format, &block);
+    } else {
+        encode(bits, code_bits, dtype, &block);
+    }
+    if (op == MX_OP_TO) {
+        pack_codes(&block, format, bytes);
+        for (int i = 0; i < block_bytes; i++)
+            p[i * p_stride] = bytes[i];
+    } else {
+        decode(&block, code_bits, bits);
+        store_elements(y, y_stride, count, dtype, bits);
+    }
+}
+
+/* Blocks first .. first+n-1 of a row. */
+INLINE void run_row(const mxrt_problem *problem, int64_t row, int64_t first, int64_t n, mx_op op,
+                    mx_format format, mx_dtype dtype)
+{
+    const int64_t element_bytes = dtype == MX_DTYPE_F32 ? 4 : 2;
+    row_offset offset = row_begin(problem, row);
+    int64_t xs = problem->x_axis_stride, ys = problem->y_axis_stride;
+    int64_t ps = problem->p_byte_stride;
+    /* Elements are computed as offsets so that no pointer is formed outside of its buffer. */
+    const unsigned char *x = problem->buffers[MXRT_BUFFER_X].data;
+    unsigned char *y = problem->buffers[MXRT_BUFFER_Y].data;
+    unsigned char *p = problem->buffers[MXRT_BUFFER_P].data;
+    int64_t whole = problem->len / N;
+    int unit = (op == MX_OP_FROM || xs == 1) && (op == MX_OP_TO || ys == 1) &&
+               (op == MX_OP_QDQ || ps == 1);
+
+    for (int64_t k = first; k < first + n; k++) {
+        int64_t element = k * N;
+        int count = k < whole ? N : (int)(problem->len - element);
+        const unsigned char *xk = x;
+        unsigned char *yk = y, *pk = p;
+        if (op != MX_OP_FROM)
+            xk += (offset.x + element * xs) * element_bytes;
+        if (op != MX_OP_TO)
+            yk += (offset.y + element * ys) * element_bytes;
+        if (op != MX_OP_QDQ)
+            pk += (row * problem->bpr + k) * problem->p_block_stride;
+        if (unit && count == N)
+            run_block(problem, xk, yk, pk, N, 1, 1, 1, op, format, dtype);
+        else
+            run_block(problem, xk, yk, pk, count, xs, ys, ps, op, format, dtype);
+    }
+}
+
+INLINE void run_blocks(const mxrt_problem *problem, int64_t begin, int64_t end, mx_op op,
+                       mx_format format, mx_dtype dtype)
+{
+    int64_t row = begin / problem->bpr, k = begin % problem->bpr;
+
+    while (begin < end) {
+        int64_t n = problem->bpr - k < end - begin ? problem->bpr - k : end - begin;
+        run_row(problem, row, k, n, op, format, dtype);
+        begin += n;
+        row++;
+        k = 0;
+    }
+}
+
+INLINE void run_dtypes(const mxrt_problem *problem, int64_t begin, int64_t end, mx_op op,
+                       mx_format format)
+{
+    switch (problem->dtype) {
+    case MX_DTYPE_F32:
+        run_blocks(problem, begin, end, op, format, MX_DTYPE_F32);
+        break;
+    case MX_DTYPE_BF16:
+        run_blocks(problem, begin, end, op, format, MX_DTYPE_BF16);
+        break;
+    default:
+        run_blocks(problem, begin, end, op, format, MX_DTYPE_F16);
+        break;
+    }
+}
+
+INLINE void run_formats(const mxrt_problem *problem, int64_t begin, int64_t end, mx_op op)
+{
+    switch (problem->format) {
+    case MX_FORMAT_MX9:
+        run_dtypes(problem, begin, end, op, MX_FORMAT_MX9);
+        break;
+    case MX_FORMAT_MX6:
+        run_dtypes(problem, begin, end, op, MX_FORMAT_MX6);
+        break;
+    default:
+        run_dtypes(problem, begin, end, op, MX_FORMAT_MX4);
+        break;
+    }
+}
+
+/* Three functions, so that no one grows beyond what the compiler optimises well. */
+static void run_to(const mxrt_problem *problem, int64_t begin, int64_t end)
+{
+    run_formats(problem, begin, end, MX_OP_TO);
+}
+
+static void run_from(const mxrt_problem *problem, int64_t begin, int64_t end)
+{
+    run_formats(problem, begin, end, MX_OP_FROM);
+}
+
+static void run_qdq(const mxrt_problem *problem, int64_t begin, int64_t end)
+{
+    run_formats(problem, begin, end, MX_OP_QDQ);
+}
+
+void mxrt_reference_blocks(const mxrt_problem *problem, int64_t begin, int64_t end)
+{
+    static void (*const run[MX_OP_COUNT])(const mxrt_problem *, int64_t, int64_t) = {
+        [MX_OP_TO] = run_to, [MX_OP_FROM] = run_from, [MX_OP_QDQ] = run_qdq};
+
+    run[problem->op](problem, begin, end);
+}
+
+mx_status mxrt_reference_run(const mxrt_plan_request *request, mx_error *err)
+{
+    mxrt_problem problem;
+    fenv_t saved;
+    mx_status status = mxrt_problem_init(&problem, request, (DLDevice){kDLCPU, 0}, 0, err);
+
+    if (status)
+        return status;
+    mxrt_fenv_enter(&saved);
+    mxrt_reference_blocks(&problem, 0, problem.n_blocks);
+    mxrt_fenv_leave(&saved);
+    return MX_OK;
+}
