@@ -64,5 +64,7 @@ typedef struct mxrt_backend_ops {
 
 extern const mxrt_backend_ops mxrt_backend_host;
 extern const mxrt_backend_ops mxrt_backend_plan;
+extern const mxrt_backend_ops mxrt_backend_hip;
+extern const mxrt_backend_ops mxrt_backend_cuda;
 
 #endif
