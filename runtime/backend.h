@@ -9,6 +9,8 @@ typedef struct mxrt_backend mxrt_backend;               /* one opened device of 
 typedef struct mxrt_backend_module mxrt_backend_module; /* one loaded code object */
 typedef struct mxrt_backend_kernel mxrt_backend_kernel; /* one entry of it; dies with it */
 
+struct mxrt_problem; /* runtime/problem.h */
+
 /* A launch whose choices are all made. `args` is the argument block, `arg_offsets` where each of
  * the `n_args` arguments lies in it. */
 typedef struct mxrt_launch {
@@ -18,6 +20,7 @@ typedef struct mxrt_launch {
     size_t args_bytes;
     size_t n_args;
     const uint16_t *arg_offsets;
+    int64_t work_bytes; /* that the whole launch reads and writes; 0 if not known */
 } mxrt_launch;
 
 typedef struct mxrt_backend_ops {
@@ -60,6 +63,10 @@ typedef struct mxrt_backend_ops {
     mx_status (*synchronize)(mxrt_backend *backend, mxrt_stream stream, mx_error *err);
     mx_status (*time)(mxrt_backend *backend, mxrt_timed_fn fn, void *user, int repeat, double *ms,
                       mx_error *err);
+
+    /* Runs the plain C reference on the device's memory; NULL where it cannot. No allocation. */
+    mx_status (*reference)(mxrt_backend *backend, const struct mxrt_problem *problem,
+                           mx_error *err);
 } mxrt_backend_ops;
 
 extern const mxrt_backend_ops mxrt_backend_host;
