@@ -129,7 +129,7 @@ mx_status cli_variant_from_spec(const mxgen_spec *spec, cli_variant *out, mx_err
     mxgen_output object = {0};
     variant.target = strdup(mxgen_target_name(spec->target));
     variant.name = strdup(spec->name);
-    variant.symbol = strdup(spec->name);
+    variant.symbol = strdup(spec->symbol);
     variant.object_kind = strdup(cli_object_kind(spec->target));
     if (!variant.target || !variant.name || !variant.symbol || !variant.object_kind) {
         status = mx_fail(err, MX_ERR_NO_MEMORY, "out of memory");

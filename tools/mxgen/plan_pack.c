@@ -38,7 +38,7 @@ static mx_status plan_pack_row(mxgen_pack_writer *writer, const mxgen_spec *spec
             .profile = mx_profile_name(spec->key.profile),
             .layout = mx_layout_name(spec->key.layout),
             .name = spec->name,
-            .symbol = spec->name,
+            .symbol = spec->symbol,
             .rank = spec->rank,
             .params_json = params,
             .rules_json = rules,
