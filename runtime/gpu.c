@@ -228,6 +228,10 @@ mx_status mxrt_gpu_check_elf(const void *code, size_t code_bytes, unsigned machi
 
 /* ---- Errors ---- */
 
+static const char no_device_advice[] = "no such device is visible: check the card, its driver, the "
+                                       "permissions on its device files and "
+                                       "the *_VISIBLE_DEVICES variables";
+
 /* CUDA and HIP number these alike. */
 static const struct {
     int code;
@@ -239,10 +243,8 @@ static const struct {
     {3, MX_ERR_DEVICE, "the driver is not ready: check that its kernel module is loaded"},
     {35, MX_ERR_DEVICE, "the driver is older than its library: update the driver"},
     {98, MX_ERR_DEVICE, "the object lacks this kernel for this chip: build the pack again"},
-    {100, MX_ERR_NOT_FOUND,
-     "no device is visible: check the card, its driver, the permissions on its device files and "
-     "the *_VISIBLE_DEVICES variables"},
-    {101, MX_ERR_NOT_FOUND, "there is no device of that number: `mxrt devices` lists them"},
+    {100, MX_ERR_NOT_FOUND, no_device_advice},
+    {101, MX_ERR_NOT_FOUND, no_device_advice},
     {200, MX_ERR_DEVICE, "the object is damaged or for another chip: build the pack for this one"},
     {201, MX_ERR_DEVICE, "the context was destroyed: open the device again"},
     {209, MX_ERR_DEVICE, "the object is for another chip: build the pack for this one"},
