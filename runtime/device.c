@@ -1,0 +1,336 @@
+#include "runtime/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <mxgen/error.h>
+
+#include "runtime/backends.h"
+#include "runtime/context.h"
+
+/* ---- Opening ---- */
+
+static mx_status copy_packs(mxrt_device *device, mx_error *err)
+{
+    size_t n = device->context->n_packs;
+
+    if (!(device->packs = calloc(n ? n : 1, sizeof(device->packs[0]))))
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu packs", n);
+    if (n)
+        memcpy(device->packs, device->context->packs, n * sizeof(device->packs[0]));
+    device->n_packs = n;
+    return MX_OK;
+}
+
+mx_status mxrt_device_open(mxrt_context *context, const char *uri, mxrt_device **out, mx_error *err)
+{
+    const mxrt_backend_ops *ops;
+    mxrt_device *device;
+    const char *rest;
+    mx_status status;
+
+    if (!context || !uri || !out)
+        return mx_fail(err, MX_ERR_INVALID, "context, uri and out must not be NULL");
+    if ((status = mxrt_backend_find(uri, &ops, &rest, err)))
+        return status;
+    if (!(device = calloc(1, sizeof(*device))))
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a device");
+    device->context = context;
+    device->ops = ops;
+    pthread_mutex_init(&device->lock, NULL);
+    if ((status = copy_packs(device, err)) ||
+        (status = ops->open(context, rest, &device->backend, err)) ||
+        (status = ops->get_info(device->backend, &device->info, err))) {
+        mxrt_device_close(device);
+        return status;
+    }
+    *out = device;
+    return MX_OK;
+}
+
+void mxrt_device_close(mxrt_device *device)
+{
+    if (!device)
+        return;
+    for (int i = 0; i < MXRT_TABLE_COUNT; i++)
+        mxrt_kernel_table_destroy(atomic_load(&device->tables[i]));
+    while (device->modules) {
+        mxrt_module *next = device->modules->next;
+        device->ops->module_unload(device->backend, device->modules->module);
+        free(device->modules);
+        device->modules = next;
+    }
+    if (device->backend)
+        device->ops->close(device->backend);
+    pthread_mutex_destroy(&device->lock);
+    free(device->packs);
+    free(device);
+}
+
+/* ---- Kernels ---- */
+
+mx_status mxrt_device_module(mxrt_device *device, const mxrt_pack *pack,
+                             const mxrt_variant_info *info, mxrt_backend_module **out,
+                             mx_error *err)
+{
+    mxrt_module *module;
+    size_t code_bytes;
+    mx_status status;
+    void *code;
+
+    for (module = device->modules; module; module = module->next) {
+        if (module->pack == pack && module->object_id == info->object_id) {
+            *out = module->module;
+            return MX_OK;
+        }
+    }
+    if (!(module = calloc(1, sizeof(*module))))
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a module");
+    module->pack = pack;
+    module->object_id = info->object_id;
+    if ((status = mxrt_pack_object(pack, info->object_id, &code, &code_bytes, err))) {
+        free(module);
+        return status;
+    }
+    status = device->ops->module_load(device->backend, info->object_kind, code, code_bytes,
+                                      &module->module, err);
+    free(code);
+    if (status) {
+        free(module);
+        return status;
+    }
+    module->next = device->modules;
+    device->modules = module;
+    *out = module->module;
+    return MX_OK;
+}
+
+static size_t table_index(const mxrt_table_key *key)
+{
+    return (((size_t)key->op * MX_FORMAT_COUNT + key->format) * MX_DTYPE_COUNT + key->dtype) *
+               MX_PROFILE_COUNT +
+           key->profile;
+}
+
+mx_status mxrt_device_table(mxrt_device *device, const mxrt_table_key *key,
+                            const mxrt_kernel_table **out, mx_error *err)
+{
+    _Atomic(mxrt_kernel_table *) *at = &device->tables[table_index(key)];
+    mxrt_kernel_table *table = atomic_load_explicit(at, memory_order_acquire);
+    mx_status status = MX_OK;
+
+    if (!table) {
+        pthread_mutex_lock(&device->lock);
+        table = atomic_load_explicit(at, memory_order_acquire);
+        if (!table && !(status = mxrt_kernel_table_build(device, key, &table, err)))
+            atomic_store_explicit(at, table, memory_order_release);
+        pthread_mutex_unlock(&device->lock);
+    }
+    if (!status)
+        *out = table;
+    return status;
+}
+
+mx_status mxrt_prepare(mxrt_device *device, mx_op op, mx_format format, mx_dtype dtype,
+                       mx_profile profile, mx_error *err)
+{
+    mxrt_table_key key = {op, format, dtype, profile};
+    const mxrt_kernel_table *table;
+
+    if (!device)
+        return mx_fail(err, MX_ERR_INVALID, "device must not be NULL");
+    if ((unsigned)op >= MX_OP_COUNT || !mx_format_get(format) || !mx_dtype_get(dtype) ||
+        (unsigned)profile >= MX_PROFILE_COUNT)
+        return mx_fail(err, MX_ERR_INVALID,
+                       "operation %d, format %d, dtype %d, profile %d: at least one is unknown",
+                       (int)op, (int)format, (int)dtype, (int)profile);
+    if (profile != MX_PROFILE_PACKED && op != MX_OP_QDQ)
+        return mx_fail(err, MX_ERR_INVALID, "profile %s is for qdq only", mx_profile_name(profile));
+    mx_status status = mxrt_device_table(device, &key, &table, err);
+    if (status || table->n_variants || device->ops->reference)
+        return status;
+    return mx_fail(err, MX_ERR_UNSUPPORTED,
+                   "no pack has a kernel for %s %s %s (%s) on %s; add one made with mxgen build "
+                   "--target %s",
+                   mx_op_name(op), mx_format_get(format)->name, mx_dtype_get(dtype)->name,
+                   mx_profile_name(profile), device->info.uri, device->info.target);
+}
+
+/* ---- Running ---- */
+
+mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem, mxrt_selection *out,
+                             mx_error *err)
+{
+    mxrt_table_key key = {problem->op, problem->format, problem->dtype, problem->profile};
+    int has_reference = device->ops->reference != NULL;
+    int64_t values[MXRT_VAR_COUNT];
+    const mxrt_kernel_table *table;
+    mx_status status;
+
+    out->variant = NULL;
+    if (problem->n_dims > MXPACK_MAX_ROW_DIMS) {
+        if (has_reference)
+            return MX_OK;
+        return mx_fail(err, MX_ERR_UNSUPPORTED,
+                       "the tensors keep %d row dimensions that do not merge, kernels take at most "
+                       "%d; make them contiguous",
+                       problem->n_dims, MXPACK_MAX_ROW_DIMS);
+    }
+    if ((status = mxrt_device_table(device, &key, &table, err)))
+        return status;
+    mxrt_problem_vars(problem, values);
+    if (!has_reference)
+        return mxrt_select_best(table, values, out, err);
+    if (mxrt_select_best(table, values, out, NULL))
+        out->variant = NULL;
+    return MX_OK;
+}
+
+mx_status mxrt_device_launch(mxrt_device *device, const mxrt_problem *problem,
+                             const mxrt_selection *selection, mxrt_stream stream, mx_error *err)
+{
+    _Alignas(16) unsigned char args[MXPACK_MAX_ARGS * sizeof(int64_t)];
+    const mxrt_variant *variant = selection->variant;
+
+    if (!variant)
+        return device->ops->reference(device->backend, problem, err);
+    mxrt_selection_args(selection, problem, args);
+    mxrt_launch launch = {
+        .kernel = variant->kernel,
+        .lds_bytes = selection->lds_bytes,
+        .args = args,
+        .args_bytes = variant->launch->args_bytes,
+        .n_args = variant->launch->n_args,
+        .arg_offsets = variant->arg_offsets,
+        .work_bytes = mxrt_problem_bytes(problem),
+    };
+    memcpy(launch.grid, selection->grid, sizeof(launch.grid));
+    memcpy(launch.block, selection->block, sizeof(launch.block));
+    return device->ops->launch(device->backend, &launch, stream, err);
+}
+
+static mx_status run_request(mxrt_device *device, const mxrt_plan_request *request,
+                             mxrt_stream stream, mx_error *err)
+{
+    mxrt_selection selection;
+    mxrt_problem problem;
+    mx_status status;
+
+    if (!device)
+        return mx_fail(err, MX_ERR_INVALID, "device must not be NULL");
+    if ((status = mxrt_problem_init(&problem, request, device->info.dl_device, 0, err)) ||
+        !problem.n_blocks)
+        return status;
+    if ((status = mxrt_device_select(device, &problem, &selection, err)))
+        return status;
+    return mxrt_device_launch(device, &problem, &selection, stream, err);
+}
+
+mx_status mxrt_convert_to(mxrt_device *device, mx_format format, int axis, const DLTensor *x,
+                          const DLTensor *packed, mxrt_stream stream, mx_error *err)
+{
+    mxrt_plan_request request = {
+        .op = MX_OP_TO, .format = format, .axis = axis, .in = x, .out = packed};
+
+    return run_request(device, &request, stream, err);
+}
+
+mx_status mxrt_convert_from(mxrt_device *device, mx_format format, int axis, const DLTensor *packed,
+                            const DLTensor *y, mxrt_stream stream, mx_error *err)
+{
+    mxrt_plan_request request = {
+        .op = MX_OP_FROM, .format = format, .axis = axis, .in = packed, .out = y};
+
+    return run_request(device, &request, stream, err);
+}
+
+mx_status mxrt_quantize_dequantize(mxrt_device *device, mx_format format, mx_profile profile,
+                                   int axis, const DLTensor *x, const DLTensor *y,
+                                   mxrt_stream stream, mx_error *err)
+{
+    mxrt_plan_request request = {
+        .op = MX_OP_QDQ, .format = format, .profile = profile, .axis = axis, .in = x, .out = y};
+
+    return run_request(device, &request, stream, err);
+}
+
+/* ---- Memory and time ---- */
+
+mx_status mxrt_device_get_info(const mxrt_device *device, mxrt_device_info *out, mx_error *err)
+{
+    if (!device || !out)
+        return mx_fail(err, MX_ERR_INVALID, "device and out must not be NULL");
+    *out = device->info;
+    return MX_OK;
+}
+
+mx_status mxrt_device_alloc(mxrt_device *device, size_t size_bytes, void **out, mx_error *err)
+{
+    if (!device || !out)
+        return mx_fail(err, MX_ERR_INVALID, "device and out must not be NULL");
+    return device->ops->alloc(device->backend, size_bytes, out, err);
+}
+
+void mxrt_device_free(mxrt_device *device, void *data)
+{
+    if (device && data)
+        device->ops->free(device->backend, data);
+}
+
+static mx_status check_copy(const mxrt_device *device, const void *dst, const void *src,
+                            size_t size_bytes, mx_error *err)
+{
+    if (!device)
+        return mx_fail(err, MX_ERR_INVALID, "device must not be NULL");
+    if (size_bytes && (!dst || !src))
+        return mx_fail(err, MX_ERR_INVALID, "a copy of %zu bytes %s NULL", size_bytes,
+                       dst ? "from" : "to");
+    return MX_OK;
+}
+
+mx_status mxrt_device_upload(mxrt_device *device, void *dst, const void *host_src,
+                             size_t size_bytes, mx_error *err)
+{
+    mx_status status = check_copy(device, dst, host_src, size_bytes, err);
+
+    return status || !size_bytes
+               ? status
+               : device->ops->upload(device->backend, dst, host_src, size_bytes, err);
+}
+
+mx_status mxrt_device_download(mxrt_device *device, void *host_dst, const void *src,
+                               size_t size_bytes, mx_error *err)
+{
+    mx_status status = check_copy(device, host_dst, src, size_bytes, err);
+
+    return status || !size_bytes
+               ? status
+               : device->ops->download(device->backend, host_dst, src, size_bytes, err);
+}
+
+mx_status mxrt_device_copy(mxrt_device *device, void *dst, const void *src, size_t size_bytes,
+                           mxrt_stream stream, mx_error *err)
+{
+    mx_status status = check_copy(device, dst, src, size_bytes, err);
+
+    return status || !size_bytes
+               ? status
+               : device->ops->copy(device->backend, dst, src, size_bytes, stream, err);
+}
+
+mx_status mxrt_device_synchronize(mxrt_device *device, mxrt_stream stream, mx_error *err)
+{
+    if (!device)
+        return mx_fail(err, MX_ERR_INVALID, "device must not be NULL");
+    return device->ops->synchronize(device->backend, stream, err);
+}
+
+mx_status mxrt_device_time(mxrt_device *device, mxrt_timed_fn fn, void *user, int repeat,
+                           double *ms, mx_error *err)
+{
+    if (!device || !fn || !ms)
+        return mx_fail(err, MX_ERR_INVALID, "device, fn and ms must not be NULL");
+    if (repeat < 1)
+        return mx_fail(err, MX_ERR_INVALID, "repeat is %d; it must be at least 1", repeat);
+    return device->ops->time(device->backend, fn, user, repeat, ms, err);
+}

@@ -1,0 +1,224 @@
+#include "runtime/kernel_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <mxgen/error.h>
+
+#include "runtime/context.h"
+#include "runtime/device.h"
+
+/* ---- Order of preference ---- */
+
+/* A variant with what decides its place. */
+typedef struct candidate {
+    size_t pack, index; /* of the device's packs; of the pack's variants */
+    size_t target;      /* among the device's, best first */
+    mx_layout layout;
+    int64_t rank;
+} candidate;
+
+static int compare_numbers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Packs added last first, then targets best first, then layouts and ranks. */
+static int compare_candidates(const void *left, const void *right)
+{
+    const candidate *a = left, *b = right;
+
+    if (a->pack != b->pack)
+        return -compare_numbers((int64_t)a->pack, (int64_t)b->pack);
+    if (a->target != b->target)
+        return compare_numbers((int64_t)a->target, (int64_t)b->target);
+    if (a->layout != b->layout)
+        return compare_numbers(a->layout, b->layout);
+    if (a->rank != b->rank)
+        return compare_numbers(a->rank, b->rank);
+    return compare_numbers((int64_t)a->index, (int64_t)b->index);
+}
+
+/* Place of a target among the device's; -1 if it cannot run it. */
+static int find_target(const mxrt_device *device, const char *target)
+{
+    const char *name;
+
+    for (int i = 0; (name = device->ops->target(device->backend, (size_t)i)); i++) {
+        if (!strcmp(name, target))
+            return i;
+    }
+    return -1;
+}
+
+static int matches(const mxrt_pack_key *key, const mxrt_table_key *wanted)
+{
+    return key->op == wanted->op && key->format == wanted->format && key->dtype == wanted->dtype &&
+           key->profile == wanted->profile;
+}
+
+/* Counts the candidates, and stores them where `out` is not NULL. */
+static mx_status collect(const mxrt_device *device, const mxrt_table_key *key, candidate *out,
+                         size_t *n, mx_error *err)
+{
+    size_t count = 0;
+
+    for (size_t p = 0; p < device->n_packs; p++) {
+        size_t n_variants = mxrt_pack_variant_count(device->packs[p]);
+        for (size_t i = 0; i < n_variants; i++) {
+            const mxrt_pack_key *found = mxrt_pack_key_of(device->packs[p], i);
+            mxrt_variant_info info;
+            mx_status status;
+            if (!matches(found, key))
+                continue;
+            if ((status = mxrt_pack_variant(device->packs[p], i, &info, err)))
+                return status;
+            int target = find_target(device, info.target);
+            if (target < 0 || !device->ops->accepts(device->backend, info.object_kind))
+                continue;
+            if (out)
+                out[count] = (candidate){p, i, (size_t)target, found->layout, info.rank};
+            count++;
+        }
+    }
+    *n = count;
+    return MX_OK;
+}
+
+/* ---- Variants ---- */
+
+/* LDS that a kernel is readied for, which the driver must know before the first launch. */
+static mx_status lds_of(const mxrt_variant *variant, uint32_t *out, mx_error *err)
+{
+    int64_t values[MXRT_VAR_COUNT], bytes;
+    mx_error reason;
+
+    for (int i = 0; i < MXRT_VAR_COUNT; i++)
+        values[i] = 1;
+    values[MXRT_VAR_LEN] = MX_BLOCK_ELEMENTS;
+    if (mxrt_expr_eval(variant->launch->lds_bytes, values, &bytes, &reason))
+        return mx_fail(err, MX_ERR_CORRUPT, "kernel %s (%s): LDS size: %.700s", variant->info.name,
+                       variant->info.target, reason.message);
+    if (bytes < 0 || bytes > UINT32_MAX)
+        return mx_fail(err, MX_ERR_CORRUPT, "kernel %s (%s): an LDS size of %lld bytes",
+                       variant->info.name, variant->info.target, (long long)bytes);
+    *out = (uint32_t)bytes;
+    return MX_OK;
+}
+
+static mx_status init_variant(mxrt_device *device, const candidate *from, mxrt_variant *out,
+                              mx_error *err)
+{
+    const mxrt_pack *pack = device->packs[from->pack];
+    mxrt_backend_module *module;
+    mx_status status;
+
+    out->pack = pack;
+    out->layout = from->layout;
+    out->launch = mxrt_pack_launch_of(pack, from->index);
+    for (size_t i = 0; i < out->launch->n_args; i++)
+        out->arg_offsets[i] = out->launch->args[i].offset_bytes;
+    if ((status = mxrt_pack_variant(pack, from->index, &out->info, err)) ||
+        (status = lds_of(out, &out->lds_bytes, err)) ||
+        (status = mxrt_device_module(device, pack, &out->info, &module, err)))
+        return status;
+    return device->ops->module_kernel(device->backend, module, out->info.symbol, out->lds_bytes,
+                                      &out->kernel, err);
+}
+
+/* Numbers the conditions of all variants so that equal texts get equal numbers. */
+static mx_status number_rules(mxrt_kernel_table *table, mx_error *err)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < table->n_variants; i++)
+        most += table->variants[i].launch->n_rules;
+    const char **texts = calloc(most ? most : 1, sizeof(*texts));
+    if (!texts)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu rules", most);
+    for (size_t i = 0; i < table->n_variants; i++) {
+        mxrt_variant *variant = &table->variants[i];
+        for (size_t r = 0; r < variant->launch->n_rules; r++) {
+            const char *text = mxrt_expr_text(variant->launch->rules[r].when);
+            size_t id = 0;
+            while (id < table->n_rules && strcmp(texts[id], text))
+                id++;
+            if (id == table->n_rules)
+                texts[table->n_rules++] = text;
+            /* Numbers past the 16 bits are not remembered by the search anyway. */
+            variant->rule_ids[r] = id < UINT16_MAX ? (uint16_t)id : UINT16_MAX;
+        }
+    }
+    free(texts);
+    return MX_OK;
+}
+
+static mx_status fill_table(mxrt_device *device, mxrt_kernel_table *table, mx_error *err)
+{
+    candidate *candidates = NULL;
+    size_t n = 0;
+    mx_status status = collect(device, &table->key, NULL, &n, err);
+
+    if (status)
+        return status;
+    candidates = calloc(n ? n : 1, sizeof(*candidates));
+    table->variants = calloc(n ? n : 1, sizeof(*table->variants));
+    table->cache = mxrt_select_cache_create();
+    if (!candidates || !table->variants || !table->cache) {
+        status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a table of %zu kernels", n);
+        goto out;
+    }
+    if ((status = collect(device, &table->key, candidates, &n, err)))
+        goto out;
+    if (n)
+        qsort(candidates, n, sizeof(*candidates), compare_candidates);
+    for (size_t i = 0; i < n; i++) {
+        if ((status = init_variant(device, &candidates[i], &table->variants[i], err)))
+            goto out;
+    }
+    table->n_variants = n;
+    status = number_rules(table, err);
+out:
+    free(candidates);
+    return status;
+}
+
+mx_status mxrt_kernel_table_build(mxrt_device *device, const mxrt_table_key *key,
+                                  mxrt_kernel_table **out, mx_error *err)
+{
+    mxrt_kernel_table *table = calloc(1, sizeof(*table));
+    mx_status status;
+
+    if (!table)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a table of kernels");
+    table->key = *key;
+    if ((status = fill_table(device, table, err))) {
+        mxrt_kernel_table_destroy(table);
+        return status;
+    }
+    mxrt_context_log(
+        device->context, "%s: %s %s %s (%s): %zu kernels%s", device->info.uri, mx_op_name(key->op),
+        mx_format_get(key->format)->name, mx_dtype_get(key->dtype)->name,
+        mx_profile_name(key->profile), table->n_variants,
+        !table->n_variants && device->ops->reference ? ", the C reference serves" : "");
+    *out = table;
+    return MX_OK;
+}
+
+void mxrt_kernel_table_destroy(mxrt_kernel_table *table)
+{
+    if (!table)
+        return;
+    mxrt_select_cache_destroy(table->cache);
+    free(table->variants);
+    free(table);
+}
+
+const mxrt_variant *mxrt_kernel_table_find(const mxrt_kernel_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->n_variants; i++) {
+        if (!strcmp(table->variants[i].info.name, name))
+            return &table->variants[i];
+    }
+    return NULL;
+}

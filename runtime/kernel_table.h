@@ -1,0 +1,80 @@
+/* The kernels of one (operation, format, dtype, profile) on one device, ready to launch, and the
+ * choice among them. */
+#ifndef MXRT_KERNEL_TABLE_H
+#define MXRT_KERNEL_TABLE_H
+
+#include "runtime/backend.h"
+#include "runtime/pack_reader.h"
+#include "runtime/problem.h"
+
+typedef struct mxrt_table_key {
+    mx_op op;
+    mx_format format;
+    mx_dtype dtype;
+    mx_profile profile;
+} mxrt_table_key;
+
+typedef struct mxrt_variant {
+    const mxrt_pack *pack;
+    mxrt_variant_info info;
+    mx_layout layout;
+    const mxrt_pack_launch *launch;
+    const mxrt_backend_kernel *kernel;
+    uint32_t lds_bytes; /* for which the kernel was readied */
+    uint16_t arg_offsets[MXPACK_MAX_ARGS];
+    uint16_t rule_ids[MXRT_PACK_MAX_RULES]; /* equal conditions have equal numbers */
+} mxrt_variant;
+
+/* A variant with its launch evaluated; variant NULL: none. */
+typedef struct mxrt_selection {
+    const mxrt_variant *variant;
+    uint32_t grid[3], block[3], lds_bytes;
+    int64_t args[MXPACK_MAX_ARGS]; /* as in mxrt_plan_arg; pointers 0 */
+} mxrt_selection;
+
+typedef struct mxrt_select_cache mxrt_select_cache;
+
+typedef struct mxrt_kernel_table {
+    mxrt_table_key key;
+    size_t n_variants;
+    mxrt_variant *variants; /* in order of preference */
+    size_t n_rules;         /* numbers in rule_ids are below */
+    mxrt_select_cache *cache;
+} mxrt_kernel_table;
+
+/* Orders the variants of all packs and loads what they need. Under the device's lock. */
+mx_status mxrt_kernel_table_build(mxrt_device *device, const mxrt_table_key *key,
+                                  mxrt_kernel_table **out, mx_error *err);
+/* Takes NULL. Modules stay with the device. */
+void mxrt_kernel_table_destroy(mxrt_kernel_table *table);
+
+/* Whether this variant applies, and its launch. The message says why not. Neither this nor the next
+ * allocates or locks. */
+mx_status mxrt_select_variant(const mxrt_variant *variant, const int64_t values[MXRT_VAR_COUNT],
+                              mxrt_selection *out, mx_error *err);
+
+/* The first that applies. None is MX_ERR_UNSUPPORTED. */
+mx_status mxrt_select_best(const mxrt_kernel_table *table, const int64_t values[MXRT_VAR_COUNT],
+                           mxrt_selection *out, mx_error *err);
+
+/* NULL if no variant has the name. */
+const mxrt_variant *mxrt_kernel_table_find(const mxrt_kernel_table *table, const char *name);
+
+/* Writes the argument block, launch->args_bytes long. */
+void mxrt_selection_args(const mxrt_selection *selection, const mxrt_problem *problem,
+                         unsigned char *block);
+
+/* ---- Selections made before ---- */
+
+/* NULL if there is no memory. */
+mxrt_select_cache *mxrt_select_cache_create(void);
+void mxrt_select_cache_destroy(mxrt_select_cache *cache);
+
+/* Fills *out and returns 1 if the same values were stored. Any number of threads may look up and
+ * store at once; none waits for another. `variants` must be the same array in all calls. */
+int mxrt_select_cache_find(mxrt_select_cache *cache, const mxrt_variant *variants,
+                           const int64_t values[MXRT_VAR_COUNT], mxrt_selection *out);
+void mxrt_select_cache_store(mxrt_select_cache *cache, const mxrt_variant *variants,
+                             const int64_t values[MXRT_VAR_COUNT], const mxrt_selection *selection);
+
+#endif

@@ -1,0 +1,277 @@
+/* Which variant applies, and its launch. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <mxgen/error.h>
+
+#include "runtime/kernel_table.h"
+
+#define MAX_GRID_X 2147483647
+#define MAX_GRID_YZ 65535
+#define MAX_BLOCK_ITEMS 1024
+
+_Static_assert((int)MXRT_BUFFER_X == (int)MXRT_PACK_BUFFER_X &&
+                   (int)MXRT_BUFFER_Y == (int)MXRT_PACK_BUFFER_Y &&
+                   (int)MXRT_BUFFER_P == (int)MXRT_PACK_BUFFER_P,
+               "problems and packs number buffers alike");
+
+/* ---- Explanations ---- */
+
+/* Appends "len = 17, .." for the variables that `text` names. */
+static void name_values(const char *text, const int64_t *values, char *out, size_t out_bytes)
+{
+    size_t used = 0;
+
+    *out = 0;
+    for (int i = 0; i < MXRT_VAR_COUNT; i++) {
+        const char *name = mxrt_pack_var_names[i], *at = text;
+        size_t chars = strlen(name);
+        while ((at = strstr(at, name))) {
+            int begins = at == text || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
+            if (begins && !isalnum((unsigned char)at[chars]) && at[chars] != '_')
+                break;
+            at += chars;
+        }
+        if (!at)
+            continue;
+        int n = snprintf(out + used, out_bytes - used, "%s%s = %" PRId64, used ? ", " : "", name,
+                         values[i]);
+        if (n < 0 || (size_t)n >= out_bytes - used)
+            return;
+        used += (size_t)n;
+    }
+}
+
+static mx_status fail_rule(const mxrt_variant *variant, const mxrt_pack_rule *rule,
+                           const int64_t *values, mx_error *err)
+{
+    char named[256];
+
+    if (!err)
+        return MX_ERR_UNSUPPORTED;
+    name_values(mxrt_expr_text(rule->when), values, named, sizeof(named));
+    return mx_fail(err, MX_ERR_UNSUPPORTED,
+                   "kernel %s (%s) does not apply: its rule \"%s\", %s, does not hold here (%s)",
+                   variant->info.name, variant->info.target, rule->text, mxrt_expr_text(rule->when),
+                   named);
+}
+
+/* Prefixes the reason that an expression gave. */
+static mx_status fail_expr(const mxrt_variant *variant, const char *what, const mx_error *reason,
+                           mx_error *err)
+{
+    return mx_fail(err, MX_ERR_UNSUPPORTED, "kernel %s (%s) does not apply: %s: %.700s",
+                   variant->info.name, variant->info.target, what, reason->message);
+}
+
+static mx_status fail_range(const mxrt_variant *variant, const char *what, int64_t value,
+                            int64_t least, int64_t most, mx_error *err)
+{
+    return mx_fail(err, MX_ERR_UNSUPPORTED,
+                   "kernel %s (%s) does not apply: its %s would be %" PRId64 ", %" PRId64
+                   " to %" PRId64 " are possible",
+                   variant->info.name, variant->info.target, what, value, least, most);
+}
+
+/* ---- Evaluation ---- */
+
+typedef struct range {
+    const char *what;
+    int64_t least, most;
+} range;
+
+/* Texts are only made where somebody reads them. */
+static mx_status eval_in_range(const mxrt_variant *variant, const mxrt_expr *expr,
+                               const int64_t *values, const range *limits, int64_t *out,
+                               mx_error *err)
+{
+    mx_error reason;
+    int64_t value;
+
+    if (mxrt_expr_eval(expr, values, &value, err ? &reason : NULL))
+        return err ? fail_expr(variant, limits->what, &reason, err) : MX_ERR_UNSUPPORTED;
+    if (value < limits->least || value > limits->most)
+        return fail_range(variant, limits->what, value, limits->least, limits->most, err);
+    *out = value;
+    return MX_OK;
+}
+
+static mx_status eval_shape(const mxrt_variant *variant, const int64_t *values, mxrt_selection *out,
+                            mx_error *err)
+{
+    static const range grids[3] = {
+        {"grid x", 1, MAX_GRID_X}, {"grid y", 1, MAX_GRID_YZ}, {"grid z", 1, MAX_GRID_YZ}};
+    static const range blocks[3] = {{"block x", 1, MAX_BLOCK_ITEMS},
+                                    {"block y", 1, MAX_BLOCK_ITEMS},
+                                    {"block z", 1, MAX_BLOCK_ITEMS}};
+    range lds = {"LDS size in bytes", 0, variant->lds_bytes};
+    int64_t value, items = 1;
+    mx_status status;
+
+    for (int i = 0; i < 3; i++) {
+        if ((status =
+                 eval_in_range(variant, variant->launch->grid[i], values, &grids[i], &value, err)))
+            return status;
+        out->grid[i] = (uint32_t)value;
+        if ((status = eval_in_range(variant, variant->launch->block[i], values, &blocks[i], &value,
+                                    err)))
+            return status;
+        out->block[i] = (uint32_t)value;
+        items *= value;
+    }
+    if (items > MAX_BLOCK_ITEMS)
+        return fail_range(variant, "block size, the product of its three numbers,", items, 1,
+                          MAX_BLOCK_ITEMS, err);
+    if ((status = eval_in_range(variant, variant->launch->lds_bytes, values, &lds, &value, err)))
+        return status;
+    out->lds_bytes = (uint32_t)value;
+    return MX_OK;
+}
+
+static mx_status eval_args(const mxrt_variant *variant, const int64_t *values, mxrt_selection *out,
+                           mx_error *err)
+{
+    for (size_t i = 0; i < variant->launch->n_args; i++) {
+        const mxrt_pack_arg *arg = &variant->launch->args[i];
+        range limits = {arg->name, INT64_MIN, INT64_MAX};
+        mx_status status;
+        out->args[i] = 0;
+        if (arg->kind == MXRT_ARG_POINTER)
+            continue;
+        if (arg->kind == MXRT_ARG_I32) {
+            limits.least = INT32_MIN;
+            limits.most = INT32_MAX;
+        }
+        if ((status = eval_in_range(variant, arg->value, values, &limits, &out->args[i], err)))
+            return status;
+        if (arg->kind == MXRT_ARG_F32) {
+            float number = (float)out->args[i];
+            uint32_t bits;
+            memcpy(&bits, &number, sizeof(bits));
+            out->args[i] = bits;
+        }
+    }
+    return MX_OK;
+}
+
+static mx_status eval_launch(const mxrt_variant *variant, const int64_t *values,
+                             mxrt_selection *out, mx_error *err)
+{
+    mx_status status;
+
+    if ((status = eval_shape(variant, values, out, err)) ||
+        (status = eval_args(variant, values, out, err)))
+        return status;
+    out->variant = variant;
+    return MX_OK;
+}
+
+static mx_status eval_rule(const mxrt_variant *variant, size_t index, const int64_t *values,
+                           mx_error *err)
+{
+    const mxrt_pack_rule *rule = &variant->launch->rules[index];
+    mx_error reason;
+    int64_t holds;
+
+    if (mxrt_expr_eval(rule->when, values, &holds, err ? &reason : NULL))
+        return err ? fail_expr(variant, rule->text, &reason, err) : MX_ERR_UNSUPPORTED;
+    return holds ? MX_OK : fail_rule(variant, rule, values, err);
+}
+
+mx_status mxrt_select_variant(const mxrt_variant *variant, const int64_t values[MXRT_VAR_COUNT],
+                              mxrt_selection *out, mx_error *err)
+{
+    mx_status status;
+
+    for (size_t i = 0; i < variant->launch->n_rules; i++) {
+        if ((status = eval_rule(variant, i, values, err)))
+            return status;
+    }
+    return eval_launch(variant, values, out, err);
+}
+
+/* ---- Search ---- */
+
+/* Variants share most of their rules: each is evaluated once. */
+#define REMEMBERED_RULES 1024
+
+enum { RULE_UNKNOWN = 0, RULE_HOLDS, RULE_FAILS };
+
+static int rules_hold(const mxrt_variant *variant, const int64_t *values, unsigned char *verdicts)
+{
+    for (size_t i = 0; i < variant->launch->n_rules; i++) {
+        unsigned id = variant->rule_ids[i];
+        int known = id < REMEMBERED_RULES ? verdicts[id] : RULE_UNKNOWN;
+        if (known == RULE_UNKNOWN) {
+            known = eval_rule(variant, i, values, NULL) ? RULE_FAILS : RULE_HOLDS;
+            if (id < REMEMBERED_RULES)
+                verdicts[id] = (unsigned char)known;
+        }
+        if (known == RULE_FAILS)
+            return 0;
+    }
+    return 1;
+}
+
+static mx_status search(const mxrt_kernel_table *table, const int64_t *values, mxrt_selection *out,
+                        mx_error *err)
+{
+    unsigned char verdicts[REMEMBERED_RULES];
+    mx_error reason = {MX_OK, ""};
+
+    memset(verdicts, RULE_UNKNOWN,
+           table->n_rules < REMEMBERED_RULES ? table->n_rules : REMEMBERED_RULES);
+    for (size_t i = 0; i < table->n_variants; i++) {
+        const mxrt_variant *variant = &table->variants[i];
+        if (rules_hold(variant, values, verdicts) && !eval_launch(variant, values, out, NULL))
+            return MX_OK;
+    }
+    if (!err)
+        return MX_ERR_UNSUPPORTED;
+    const mxrt_table_key *key = &table->key;
+    if (!table->n_variants)
+        return mx_fail(err, MX_ERR_UNSUPPORTED,
+                       "no pack has a kernel for %s %s %s (%s) on this device; add one made with "
+                       "mxgen build for its target",
+                       mx_op_name(key->op), mx_format_get(key->format)->name,
+                       mx_dtype_get(key->dtype)->name, mx_profile_name(key->profile));
+    /* The last in order is the most general: its reason says most. */
+    mxrt_select_variant(&table->variants[table->n_variants - 1], values, out, &reason);
+    return mx_fail(err, MX_ERR_UNSUPPORTED,
+                   "none of %zu kernels for %s %s %s applies; the last: %.700s", table->n_variants,
+                   mx_op_name(key->op), mx_format_get(key->format)->name,
+                   mx_dtype_get(key->dtype)->name, reason.message);
+}
+
+mx_status mxrt_select_best(const mxrt_kernel_table *table, const int64_t values[MXRT_VAR_COUNT],
+                           mxrt_selection *out, mx_error *err)
+{
+    mx_status status;
+
+    if (mxrt_select_cache_find(table->cache, table->variants, values, out))
+        return MX_OK;
+    if (!(status = search(table, values, out, err)))
+        mxrt_select_cache_store(table->cache, table->variants, values, out);
+    return status;
+}
+
+void mxrt_selection_args(const mxrt_selection *selection, const mxrt_problem *problem,
+                         unsigned char *block)
+{
+    const mxrt_pack_launch *launch = selection->variant->launch;
+
+    memset(block, 0, launch->args_bytes);
+    for (size_t i = 0; i < launch->n_args; i++) {
+        const mxrt_pack_arg *arg = &launch->args[i];
+        unsigned char *at = block + arg->offset_bytes;
+        uint32_t word = (uint32_t)selection->args[i];
+        if (arg->kind == MXRT_ARG_POINTER)
+            memcpy(at, &problem->buffers[arg->buffer].data, sizeof(void *));
+        else if (arg->kind == MXRT_ARG_I64)
+            memcpy(at, &selection->args[i], sizeof(int64_t));
+        else
+            memcpy(at, &word, sizeof(word));
+    }
+}
