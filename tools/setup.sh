@@ -5,7 +5,7 @@
 setup_packages=(
     gcc g++ libc6-dev pkg-config meson ninja-build
     libsqlite3-dev libzstd-dev libjansson-dev libxxhash-dev libelf-dev libdlpack-dev check
-    llvm-22-dev llvm-22-tools liblld-22-dev
+    llvm-22-dev llvm-22-tools liblld-22-dev zlib1g-dev
 )
 
 setup_say()
@@ -16,18 +16,19 @@ setup_say()
 setup_missing_packages()
 {
     local package
-    for package in "${setup_packages[@]}"; do
+    for package in "$@"; do
         if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
             echo "$package"
         fi
     done
 }
 
-# Installs missing packages; downloads lists only if there are any.
+# setup_install [PACKAGE ..]: installs what is missing of the above and of these; downloads lists only
+# then.
 setup_install()
 {
     local missing
-    mapfile -t missing < <(setup_missing_packages)
+    mapfile -t missing < <(setup_missing_packages "${setup_packages[@]}" "$@")
     if [ "${#missing[@]}" -eq 0 ]; then
         return 0
     fi

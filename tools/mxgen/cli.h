@@ -28,6 +28,7 @@ mx_status cli_parse_int(const char *what, const char *text, int64_t minimum, int
 mx_status cli_parse_ints(const char *what, const char *text, char separator, int64_t minimum,
                          int64_t *out, size_t capacity, size_t *n, mx_error *err);
 
+/* "host" is the best target of this machine. */
 mx_status cli_parse_target(const char *text, const mxgen_target **out, mx_error *err);
 mx_status cli_parse_op(const char *text, mx_op *out, mx_error *err);
 mx_status cli_parse_format(const char *text, mx_format *out, mx_error *err);
@@ -48,7 +49,8 @@ typedef struct cli_selection {
     size_t n_ops, n_formats, n_dtypes, n_layouts;
 } cli_selection;
 
-/* Each adds the names of a comma-separated list; NULL adds nothing. */
+/* Each adds the names of a comma-separated list; NULL adds nothing. In place of a target the name
+ * of a kind ("amdgpu", "nvptx", "host") adds all targets of that kind. */
 mx_status cli_select_targets(cli_selection *selection, const char *text, mx_error *err);
 mx_status cli_select_ops(cli_selection *selection, const char *text, mx_error *err);
 mx_status cli_select_formats(cli_selection *selection, const char *text, mx_error *err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <mxgen/error.h>
+#include <mxgen/rt.h>
 
 #include "cli.h"
 
@@ -96,9 +97,26 @@ static const char *cli_layout_name_at(size_t i)
     return i < MX_LAYOUT_COUNT ? mx_layout_name((mx_layout)i) : NULL;
 }
 
+/* The best target of this machine's processor, as the runtime sees it; NULL if there is none. */
+static const mxgen_target *cli_target_of_host(void)
+{
+    mxrt_context *context = NULL;
+    mxrt_device *device = NULL;
+    mxrt_device_info info;
+    const mxgen_target *target = NULL;
+    if (mxrt_context_create(NULL, &context, NULL) == MX_OK &&
+        mxrt_device_open(context, "host", &device, NULL) == MX_OK &&
+        mxrt_device_get_info(device, &info, NULL) == MX_OK)
+        target = mxgen_target_find(info.target);
+    mxrt_device_close(device);
+    mxrt_context_destroy(context);
+    return target;
+}
+
 mx_status cli_parse_target(const char *text, const mxgen_target **out, mx_error *err)
 {
-    const mxgen_target *target = mxgen_target_find(text);
+    const mxgen_target *target =
+        strcmp(text, "host") ? mxgen_target_find(text) : cli_target_of_host();
     if (!target)
         return cli_fail_unknown("target", text, cli_target_name_at, err);
     *out = target;
@@ -151,12 +169,9 @@ static mx_status cli_each_name(cli_selection *selection, const char *text,
     return status;
 }
 
-static mx_status cli_add_target(cli_selection *selection, const char *name, mx_error *err)
+static mx_status cli_append_target(cli_selection *selection, const mxgen_target *target,
+                                   mx_error *err)
 {
-    const mxgen_target *target = NULL;
-    mx_status status = cli_parse_target(name, &target, err);
-    if (status != MX_OK)
-        return status;
     for (size_t i = 0; i < selection->n_targets; i++) {
         if (selection->targets[i] == target)
             return MX_OK;
@@ -165,6 +180,24 @@ static mx_status cli_add_target(cli_selection *selection, const char *name, mx_e
         return mx_fail(err, MX_ERR_INVALID, "more than %d targets", CLI_MAX_TARGETS);
     selection->targets[selection->n_targets++] = target;
     return MX_OK;
+}
+
+/* `name` is a target, or a kind: then all targets of the kind. */
+static mx_status cli_add_target(cli_selection *selection, const char *name, mx_error *err)
+{
+    const mxgen_target *target = NULL;
+    mx_status status = MX_OK;
+    int is_kind = 0;
+    for (size_t i = 0; status == MX_OK && i < mxgen_target_count(); i++) {
+        if (strcmp(mxgen_target_kind(mxgen_target_at(i)), name))
+            continue;
+        is_kind = 1;
+        status = cli_append_target(selection, mxgen_target_at(i), err);
+    }
+    if (is_kind)
+        return status;
+    status = cli_parse_target(name, &target, err);
+    return status == MX_OK ? cli_append_target(selection, target, err) : status;
 }
 
 static mx_status cli_add_op(cli_selection *selection, const char *name, mx_error *err)

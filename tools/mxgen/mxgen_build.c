@@ -15,7 +15,7 @@ typedef struct build_args {
 enum { BUILD_OP = 256, BUILD_FORMAT, BUILD_DTYPE, BUILD_LAYOUT, BUILD_MAX_RANK };
 
 static const struct argp_option build_options[] = {
-    {"target", 't', "NAME[,..]", 0, "Targets; default: all that `mxgen targets` lists", 0},
+    {"target", 't', "NAME[,..]", 0, "Targets, or kinds (amdgpu, nvptx, host); default: all", 0},
     {"op", BUILD_OP, "to|from|qdq[,..]", 0, "Operations; default: all", 0},
     {"format", BUILD_FORMAT, "mx9|mx6|mx4[,..]", 0, "Formats; default: all", 0},
     {"dtype", BUILD_DTYPE, "f32|bf16|f16[,..]", 0, "Element types; default: all", 0},

@@ -20,8 +20,6 @@ static const main_command main_commands[] = {
 
 enum { MAIN_COMMAND_COUNT = sizeof(main_commands) / sizeof(main_commands[0]) };
 
-const char *argp_program_version = "mxgen " MX_VERSION_STRING;
-
 typedef struct main_state {
     const main_command *command;
     int first_arg; /* index of the subcommand in argv */
@@ -62,7 +60,7 @@ static char *main_help(int key, const char *text, void *input)
     fputs("Commands:\n", stream);
     for (size_t i = 0; i < MAIN_COMMAND_COUNT; i++)
         fprintf(stream, "  %-8s %s\n", main_commands[i].name, main_commands[i].summary);
-    fputs("\nmxgen COMMAND --help tells the options of a command; see also mxgen(1).", stream);
+    fputs("\nmxgen COMMAND --help tells the options of a command; see also mxgen(1).\n", stream);
     return fclose(stream) ? NULL : help;
 }
 
@@ -75,6 +73,7 @@ int main(int argc, char **argv)
         .doc = "Generates GPU and CPU kernels for block-scaled (MX) formats.\v ",
         .help_filter = main_help,
     };
+    argp_program_version = "mxgen " MX_VERSION_STRING;
     argp_err_exit_status = CLI_EXIT_USAGE;
     main_state state = {0};
     if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &state))
