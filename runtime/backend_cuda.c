@@ -144,7 +144,7 @@ static void *cuda_lookup(void *handle, const mxrt_dynlib_symbol *symbol)
 
 static const char *const cuda_names[] = {"libcuda.so.1", NULL};
 
-static const mxrt_dynlib_spec cuda_library = {
+const mxrt_dynlib_spec mxrt_cuda_library = {
     .title = "the CUDA driver",
     .env = "MXRT_CUDA_LIBRARY",
     .names = cuda_names,
@@ -228,7 +228,7 @@ static void cuda_release(int (*release)(void *), void *object)
 static mx_status cuda_library_open(const char *path, const cuda_api **out, mx_error *err)
 {
     const mxrt_dynlib *library = NULL;
-    mx_status status = mxrt_dynlib_open(&cuda_library, path, &library, err);
+    mx_status status = mxrt_dynlib_open(&mxrt_cuda_library, path, &library, err);
     if (status)
         return status;
     const cuda_api *api = library->table;

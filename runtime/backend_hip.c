@@ -115,7 +115,7 @@ static const mxrt_dynlib_symbol hip_symbols[] = {
 static const char *const hip_names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
                                         "libamdhip64.so", NULL};
 
-static const mxrt_dynlib_spec hip_library = {
+const mxrt_dynlib_spec mxrt_hip_library = {
     .title = "the HIP runtime",
     .env = "MXRT_HIP_LIBRARY",
     .names = hip_names,
@@ -204,7 +204,7 @@ static void hip_release(const hip_api *api, int (*release)(void *), void *object
 static mx_status hip_library_open(const char *path, const hip_api **out, mx_error *err)
 {
     const mxrt_dynlib *library = NULL;
-    mx_status status = mxrt_dynlib_open(&hip_library, path, &library, err);
+    mx_status status = mxrt_dynlib_open(&mxrt_hip_library, path, &library, err);
     if (status)
         return status;
     const hip_api *api = library->table;

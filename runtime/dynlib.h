@@ -42,4 +42,7 @@ typedef struct mxrt_dynlib {
 mx_status mxrt_dynlib_open(const mxrt_dynlib_spec *spec, const char *path, const mxrt_dynlib **out,
                            mx_error *err);
 
+extern const mxrt_dynlib_spec mxrt_hip_library;  /* backend_hip.c */
+extern const mxrt_dynlib_spec mxrt_cuda_library; /* backend_cuda.c */
+
 #endif
