@@ -1,0 +1,467 @@
+/* mxrt bench: every wanted variant of every wanted key and shape, and the device's own copy. */
+#include "mxrt_measure.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include <mxgen/error.h>
+
+#include "tests/cases.h"
+
+enum { MAX_POINTS = 64, MAX_NAMES = 256 };
+
+typedef struct bench_shape {
+    int ndim;
+    int64_t shape[MX_CASE_MAX_DIMS];
+    int axis;
+} bench_shape;
+
+typedef struct bench_options {
+    engine_options engine;
+    unsigned ops, formats, dtypes; /* bits */
+    bench_shape shapes[MAX_POINTS];
+    int n_shapes;
+    int axis, has_axis;
+    const char *variant; /* NULL: the best and the reference */
+    double seconds;
+    int json;
+} bench_options;
+
+/* One key and shape, with its memory. */
+typedef struct bench_point {
+    mx_op op;
+    mx_format format;
+    mx_dtype dtype;
+    const bench_shape *shape;
+    int64_t moved_bytes;
+    mx_case_tensor in, out;
+    measure_ring in_ring, out_ring;
+    measure_copy copy;
+} bench_point;
+
+typedef struct bench_run {
+    const bench_options *options;
+    tool_engine engine;
+    tool_table *rows;
+    tool_progress progress;
+    int n_measured;
+    mx_error last_skip;
+} bench_run;
+
+/* ---- Options ---- */
+
+static void add_op(struct argp_state *state, const char *part, void *user)
+{
+    mx_op op = MX_OP_TO;
+    if (mx_op_parse(part, &op) != 0)
+        argp_error(state, "op \"%s\" is unknown; the ops are to, from and qdq", part);
+    *(unsigned *)user |= 1u << op;
+}
+
+static void add_format(struct argp_state *state, const char *part, void *user)
+{
+    *(unsigned *)user |= 1u << tool_parse_format(state, part);
+}
+
+static void add_dtype(struct argp_state *state, const char *part, void *user)
+{
+    mx_dtype dtype = MX_DTYPE_F32;
+    if (mx_dtype_parse(part, &dtype) != 0)
+        argp_error(state, "dtype \"%s\" is unknown; the types are f32, bf16 and f16", part);
+    *(unsigned *)user |= 1u << dtype;
+}
+
+static void add_shape(struct argp_state *state, const char *part, void *user)
+{
+    bench_options *options = user;
+    if (options->n_shapes == MAX_POINTS)
+        argp_error(state, "more than %d shapes", MAX_POINTS);
+    bench_shape *shape = &options->shapes[options->n_shapes++];
+    shape->ndim = tool_parse_shape(state, part, shape->shape, MX_CASE_MAX_DIMS);
+}
+
+/* What was not asked for: the figures of the project. */
+static void set_defaults(bench_options *options)
+{
+    if (!options->ops)
+        options->ops = 1u << MX_OP_TO | 1u << MX_OP_FROM;
+    if (!options->formats)
+        options->formats = 1u << MX_FORMAT_MX9 | 1u << MX_FORMAT_MX6;
+    if (!options->dtypes)
+        options->dtypes = 1u << MX_DTYPE_F32 | 1u << MX_DTYPE_BF16;
+    int given = options->n_shapes;
+    for (int i = 0; i < given; i++)
+        options->shapes[i].axis = options->axis;
+    for (size_t i = 0; !given && i < mx_case_count(); i++) {
+        const mx_case *c = mx_case_at(i);
+        if (!(c->uses & MX_CASE_BENCH) || options->n_shapes == MAX_POINTS ||
+            (options->has_axis && options->axis != c->axis))
+            continue;
+        bench_shape *shape = &options->shapes[options->n_shapes++];
+        shape->ndim = c->ndim;
+        shape->axis = c->axis;
+        memcpy(shape->shape, c->shape, sizeof(shape->shape));
+    }
+}
+
+enum { KEY_OP = 256, KEY_DTYPE, KEY_SHAPE, KEY_VARIANT, KEY_SECONDS };
+
+static error_t parse_bench(int key, char *arg, struct argp_state *state)
+{
+    bench_options *options = state->input;
+    switch (key) {
+    case KEY_OP:
+        tool_parse_list(state, arg, &options->ops, add_op);
+        return 0;
+    case 'f':
+        tool_parse_list(state, arg, &options->formats, add_format);
+        return 0;
+    case KEY_DTYPE:
+        tool_parse_list(state, arg, &options->dtypes, add_dtype);
+        return 0;
+    case KEY_SHAPE:
+        tool_parse_list(state, arg, options, add_shape);
+        return 0;
+    case 'a':
+        options->axis = (int)tool_parse_integer(state, "--axis", arg, INT_MIN, INT_MAX);
+        options->has_axis = 1;
+        return 0;
+    case KEY_VARIANT:
+        options->variant = arg;
+        return 0;
+    case KEY_SECONDS:
+        options->seconds = tool_parse_seconds(state, "--seconds", arg);
+        return 0;
+    case 'j':
+        options->json = 1;
+        return 0;
+    case ARGP_KEY_INIT:
+        options->axis = -1;
+        options->seconds = 0.5;
+        state->child_inputs[0] = &options->engine;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument \"%s\"", arg);
+        return 0;
+    case ARGP_KEY_END:
+        set_defaults(options);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option bench_option_table[] = {
+    {"op", KEY_OP, "OP,..", 0, "to, from, qdq (default: to,from)", 1},
+    {"format", 'f', "FORMAT,..", 0, "mx9, mx6, mx4 (default: mx9,mx6)", 1},
+    {"dtype", KEY_DTYPE, "TYPE,..", 0, "f32, bf16, f16 (default: f32,bf16)", 1},
+    {"shape", KEY_SHAPE, "SHAPE,..", 0,
+     "Such as 4096x4096 (default: 4096x4096 along axes -1 and 0, and 4096x4095)", 1},
+    {"axis", 'a', "N", 0, "Axis of the blocks (default: -1)", 1},
+    {"variant", KEY_VARIANT, "NAME", 0,
+     "A variant's name, best, reference or all (default: best, then reference)", 2},
+    {"seconds", KEY_SECONDS, "S", 0, "Time for a measurement (default: 0.5)", 3},
+    {"json", 'j', NULL, 0, "A JSON line a measurement", 4},
+    {0}};
+
+/* ---- A point's memory ---- */
+
+static void fill_host(const bench_point *point, void *data)
+{
+    int64_t n = 1;
+    for (int i = 0; i < point->shape->ndim; i++)
+        n *= point->shape->shape[i];
+    mx_case_fill(MX_VALUES_NORMAL, 1, point->dtype, data, n);
+}
+
+/* Values into device memory at `data`. */
+static mx_status fill_plain(const bench_point *point, const tool_engine *engine, void *data,
+                            int64_t size_bytes, mx_error *err)
+{
+    if (engine->info.dl_device.device_type == kDLCPU) {
+        fill_host(point, data);
+        return MX_OK;
+    }
+    void *host = malloc((size_t)size_bytes);
+    if (!host)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %lld bytes", (long long)size_bytes);
+    fill_host(point, host);
+    mx_status status = mxrt_device_upload(engine->device, data, host, (size_t)size_bytes, err);
+    free(host);
+    return status;
+}
+
+/* The packed input of `from` is what `to` makes of the values. */
+static mx_status fill_packed(bench_point *point, const tool_engine *engine, int64_t plain_bytes,
+                             mx_error *err)
+{
+    mx_case_tensor plain;
+    void *data = NULL;
+    mx_status status = mxrt_device_alloc(engine->device, (size_t)plain_bytes, &data, err);
+    if (status == MX_OK)
+        status = fill_plain(point, engine, data, plain_bytes, err);
+    if (status == MX_OK) {
+        mx_case_contiguous(mx_case_dl_type(point->dtype), engine->info.dl_device,
+                           point->shape->ndim, point->shape->shape, data, &plain);
+        status = mxrt_convert_to(engine->device, point->format, point->shape->axis, &plain.tensor,
+                                 &point->in.tensor, NULL, err);
+    }
+    if (status == MX_OK)
+        status = mxrt_device_synchronize(engine->device, NULL, err);
+    mxrt_device_free(engine->device, data);
+    return status;
+}
+
+static void point_finish(bench_point *point)
+{
+    measure_ring_finish(&point->in_ring);
+    measure_ring_finish(&point->out_ring);
+    measure_copy_finish(&point->copy);
+}
+
+static mx_status point_sizes(const bench_point *point, int64_t *plain_bytes, int64_t packed[2],
+                             mx_error *err)
+{
+    const bench_shape *shape = point->shape;
+    st_dtype dtype = point->dtype == MX_DTYPE_F32 ? ST_F32 : ST_F16; /* for the size alone */
+    mx_status status = st_tensor_bytes(dtype, (size_t)shape->ndim, shape->shape, plain_bytes, err);
+    if (status == MX_OK)
+        status = mxrt_packed_shape(point->format, shape->ndim, shape->shape, shape->axis,
+                                   &packed[0], &packed[1], err);
+    return status;
+}
+
+static mx_status point_init(bench_point *point, const tool_engine *engine, mx_error *err)
+{
+    DLDataType plain_type = mx_case_dl_type(point->dtype), u8 = {kDLUInt, 8, 1};
+    const bench_shape *shape = point->shape;
+    int64_t plain_bytes = 0, packed[2] = {0};
+    mx_status status = point_sizes(point, &plain_bytes, packed, err);
+    if (status != MX_OK)
+        return status;
+    int in_packed = point->op == MX_OP_FROM, out_packed = point->op == MX_OP_TO;
+    int64_t packed_bytes = packed[0] * packed[1];
+    int64_t in_bytes = in_packed ? packed_bytes : plain_bytes;
+    int64_t out_bytes = out_packed ? packed_bytes : plain_bytes;
+    point->moved_bytes = in_bytes + out_bytes;
+    int n = measure_slots(&engine->info, point->moved_bytes);
+    status = measure_ring_init(&point->in_ring, engine->device, in_bytes, n, err);
+    if (status == MX_OK)
+        status = measure_ring_init(&point->out_ring, engine->device, out_bytes, n, err);
+    if (status == MX_OK)
+        status = measure_copy_init(&point->copy, engine->device, point->moved_bytes, n, err);
+    if (status != MX_OK)
+        return status;
+    mx_case_contiguous(in_packed ? u8 : plain_type, engine->info.dl_device,
+                       in_packed ? 2 : shape->ndim, in_packed ? packed : shape->shape,
+                       measure_ring_at(&point->in_ring, 0), &point->in);
+    mx_case_contiguous(out_packed ? u8 : plain_type, engine->info.dl_device,
+                       out_packed ? 2 : shape->ndim, out_packed ? packed : shape->shape,
+                       measure_ring_at(&point->out_ring, 0), &point->out);
+    status = in_packed ? fill_packed(point, engine, plain_bytes, err)
+                       : fill_plain(point, engine, point->in.tensor.data, plain_bytes, err);
+    if (status == MX_OK)
+        status = measure_ring_replicate(&point->in_ring, err);
+    return status;
+}
+
+/* ---- A measurement ---- */
+
+typedef struct bench_kernel {
+    const mxrt_plan *plan;
+    bench_point *point;
+} bench_kernel;
+
+static mx_status run_kernel(void *user, mxrt_stream stream, mx_error *err)
+{
+    const bench_kernel *kernel = user;
+    bench_point *point = kernel->point;
+    int slot = point->in_ring.next;
+    point->in_ring.next = (slot + 1) % point->in_ring.n;
+    return mxrt_plan_run(kernel->plan, measure_ring_at(&point->in_ring, slot),
+                         measure_ring_at(&point->out_ring, slot), stream, err);
+}
+
+static void print_json(const bench_run *run, const bench_point *point, const char *variant,
+                       const measure_result *result)
+{
+    double gbps = 1e-6 * (double)point->moved_bytes / result->ms;
+    double ceiling = 1e-6 * (double)point->moved_bytes / result->ceiling_ms;
+    json_t *shape = json_array();
+    for (int i = 0; i < point->shape->ndim; i++)
+        json_array_append_new(shape, json_integer(point->shape->shape[i]));
+    json_t *line = json_pack("{s:s, s:s, s:s, s:o, s:i, s:s, s:s, s:f, s:I, s:f, s:f, s:f}", "op",
+                             mx_op_name(point->op), "format", mx_format_get(point->format)->name,
+                             "dtype", mx_dtype_get(point->dtype)->name, "shape", shape, "axis",
+                             point->shape->axis, "device", run->engine.info.uri, "variant", variant,
+                             "ms", result->ms, "bytes", (json_int_t)point->moved_bytes, "gbps",
+                             gbps, "ceiling_gbps", ceiling, "share", gbps / ceiling);
+    json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    putchar('\n');
+    fflush(stdout);
+    json_decref(line);
+}
+
+static void print_row(const bench_run *run, const bench_point *point, const char *variant,
+                      const measure_result *result)
+{
+    char shape[TOOL_SHAPE_BYTES];
+    double gbps = 1e-6 * (double)point->moved_bytes / result->ms;
+    double ceiling = 1e-6 * (double)point->moved_bytes / result->ceiling_ms;
+    table_cell(run->rows, "%s", mx_op_name(point->op));
+    table_cell(run->rows, "%s", mx_format_get(point->format)->name);
+    table_cell(run->rows, "%s", mx_dtype_get(point->dtype)->name);
+    table_cell(run->rows, "%s",
+               tool_shape_text((size_t)point->shape->ndim, point->shape->shape, shape));
+    table_cell(run->rows, "%d", point->shape->axis);
+    table_cell(run->rows, "%s", variant);
+    table_cell(run->rows, "%.3f", result->ms);
+    table_cell(run->rows, "%lld", (long long)point->moved_bytes);
+    table_cell(run->rows, "%.2f", gbps);
+    table_cell(run->rows, "%.2f", ceiling);
+    table_cell(run->rows, "%.2f", gbps / ceiling);
+}
+
+/* `name` as in a plan's request; one that does not apply here is passed over, and told only if
+ * nothing else was measured. *is_reference is set when the plan turned out to be the reference. */
+static mx_status measure_variant(bench_run *run, bench_point *point, const char *name,
+                                 int *is_reference, mx_error *err)
+{
+    mxrt_plan_request request = {.op = point->op,
+                                 .format = point->format,
+                                 .profile = MX_PROFILE_PACKED,
+                                 .axis = point->shape->axis,
+                                 .in = &point->in.tensor,
+                                 .out = &point->out.tensor,
+                                 .variant = name};
+    mxrt_plan *plan = NULL;
+    mxrt_plan_info info;
+    measure_result result;
+    mx_status status = mxrt_plan_create(run->engine.device, &request, &plan, err);
+    if (status == MX_ERR_UNSUPPORTED || status == MX_ERR_NOT_FOUND)
+        return run->last_skip = *err, MX_OK;
+    if (status == MX_OK)
+        status = mxrt_plan_get_info(plan, &info, err);
+    bench_kernel kernel = {.plan = plan, .point = point};
+    if (status == MX_OK)
+        status = measure_pair(run->engine.device, run_kernel, &kernel, measure_copy_run,
+                              &point->copy, run->options->seconds, &result, err);
+    if (status == MX_OK) {
+        if (run->options->json)
+            print_json(run, point, info.variant, &result);
+        else
+            print_row(run, point, info.variant, &result);
+        run->n_measured++;
+        *is_reference = !strcmp(info.variant, "reference");
+    }
+    mxrt_plan_destroy(plan);
+    return status;
+}
+
+static mx_status measure_all(bench_run *run, bench_point *point, mx_error *err)
+{
+    mxrt_plan_request request = {.op = point->op,
+                                 .format = point->format,
+                                 .profile = MX_PROFILE_PACKED,
+                                 .axis = point->shape->axis,
+                                 .in = &point->in.tensor,
+                                 .out = &point->out.tensor};
+    const char *names[MAX_NAMES];
+    size_t n = 0;
+    int unused = 0;
+    mx_status status = mxrt_plan_variants(run->engine.device, &request, names, MAX_NAMES, &n, err);
+    for (size_t i = 0; i < n && i < MAX_NAMES && status == MX_OK; i++)
+        status = measure_variant(run, point, names[i], &unused, err);
+    if (status == MX_OK)
+        status = measure_variant(run, point, "reference", &unused, err);
+    return status;
+}
+
+static mx_status measure_point(bench_run *run, bench_point *point, mx_error *err)
+{
+    const char *wanted = run->options->variant;
+    int is_reference = 0;
+    mx_status status = point_init(point, &run->engine, err);
+    if (status != MX_OK)
+        return status;
+    if (wanted && !strcmp(wanted, "all"))
+        return measure_all(run, point, err);
+    if (wanted)
+        return measure_variant(run, point, strcmp(wanted, "best") ? wanted : NULL, &is_reference,
+                               err);
+    status = measure_variant(run, point, NULL, &is_reference, err);
+    if (status == MX_OK && !is_reference)
+        status = measure_variant(run, point, "reference", &is_reference, err);
+    return status;
+}
+
+static int count_bits(unsigned bits)
+{
+    return __builtin_popcount(bits);
+}
+
+static mx_status measure_points(bench_run *run, mx_error *err)
+{
+    const bench_options *options = run->options;
+    mx_status status = MX_OK;
+    int total = options->n_shapes * count_bits(options->ops) * count_bits(options->formats) *
+                count_bits(options->dtypes);
+    progress_init(&run->progress, total, 0);
+    for (int s = 0; s < options->n_shapes; s++) {
+        /* The key's three parts in one number. */
+        for (int k = 0; k < MX_OP_COUNT * MX_FORMAT_COUNT * MX_DTYPE_COUNT; k++) {
+            bench_point point = {.op = (mx_op)(k / (MX_FORMAT_COUNT * MX_DTYPE_COUNT)),
+                                 .format = (mx_format)(k / MX_DTYPE_COUNT % MX_FORMAT_COUNT),
+                                 .dtype = (mx_dtype)(k % MX_DTYPE_COUNT),
+                                 .shape = &options->shapes[s]};
+            if (!(options->ops >> point.op & 1) || !(options->formats >> point.format & 1) ||
+                !(options->dtypes >> point.dtype & 1))
+                continue;
+            status = measure_point(run, &point, err);
+            point_finish(&point);
+            if (status != MX_OK)
+                return status;
+            progress_add(&run->progress, 1, mx_op_name(point.op));
+        }
+    }
+    if (run->n_measured == 0) {
+        *err = run->last_skip;
+        return err->status != MX_OK ? err->status
+                                    : mx_fail(err, MX_ERR_INVALID, "nothing to measure");
+    }
+    return MX_OK;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&engine_argp, 0, NULL, 10}, {0}};
+    static const struct argp argp = {
+        .options = bench_option_table,
+        .parser = parse_bench,
+        .doc = "Measures kernels. The ceiling is the device's own copy moving the same number of "
+               "bytes, read plus written, measured in turns with the kernel.",
+        .children = children};
+    static const char *const heads[] = {"<op", "<format", "<dtype", "<shape",  "axis",  "<variant",
+                                        "ms",  "bytes",   "GB/s",   "ceiling", "share", NULL};
+    bench_options options = {0};
+    bench_run run = {.options = &options};
+    mx_error err = {0};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &options))
+        return TOOL_EXIT_USAGE;
+    mx_status status = engine_open(&options.engine, &run.engine, &err);
+    if (status == MX_OK) {
+        run.rows = options.json ? NULL : table_create(heads);
+        status = measure_points(&run, &err);
+        progress_clear(&run.progress);
+        if (!options.json && run.n_measured > 0) {
+            printf("device %s: %s\n", run.engine.info.uri, run.engine.info.name);
+            table_print(run.rows, stdout);
+        }
+        table_destroy(run.rows);
+    }
+    engine_close(&run.engine);
+    return status == MX_OK ? tool_finish_stdout() : tool_fail(&err);
+}

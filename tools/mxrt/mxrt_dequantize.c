@@ -1,0 +1,87 @@
+#include "mxrt_job.h"
+
+#include <stdlib.h>
+
+#include <mxgen/error.h>
+
+/* Copies the metadata that is not about a tensor to be restored; refuses what is about none. */
+static mx_status plan_metadata(tool_job *job, mx_error *err)
+{
+    const tool_filter *filter = &job->options->filter;
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < st_reader_metadata_count(job->reader) && status == MX_OK; i++) {
+        const char *key, *value, *name;
+        char label[ST_PRINTABLE_BYTES];
+        st_reader_metadata_at(job->reader, i, &key, &value);
+        int ours = meta_is_ours(key, &name);
+        if (ours && !st_reader_find(job->reader, name))
+            status = mx_fail(err, MX_ERR_CORRUPT,
+                             "%s: metadata describes a packed tensor \"%s\", which is not there",
+                             job->options->in, st_printable(name, label));
+        else if (!ours || !tool_filter_keeps(filter, name))
+            status = st_writer_metadata(job->writer, key, value, err);
+    }
+    return status;
+}
+
+static mx_status plan_item(tool_job *job, job_item *item, mx_error *err)
+{
+    const st_tensor *tensor = item->tensor;
+    char *key = meta_key(tensor->name);
+    if (!key)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a metadata key");
+    const char *value = st_reader_metadata_find(job->reader, key);
+    free(key);
+    if (!value || !tool_filter_keeps(&job->options->filter, tensor->name))
+        return job_declare_copy(job, item, err);
+    mx_status status = meta_parse(value, tensor, &item->packed, err);
+    if (status != MX_OK)
+        return status;
+    st_dtype dtype = meta_dtype_to_file(item->packed.dtype);
+    item->converted = 1;
+    status = st_tensor_bytes(dtype, item->packed.ndim, item->packed.shape, &item->bytes_after, err);
+    if (status == MX_OK)
+        status = st_writer_declare(job->writer, tensor->name, dtype, item->packed.ndim,
+                                   item->packed.shape, &item->index, err);
+    return status;
+}
+
+static mx_status plan_dequantize(tool_job *job, void *user, mx_error *err)
+{
+    (void)user;
+    mx_status status = plan_metadata(job, err);
+    for (size_t i = 0; i < job->n_items && status == MX_OK; i++)
+        status = plan_item(job, &job->items[i], err);
+    return status;
+}
+
+static mx_status convert_item(tool_stream *stream, const stream_route *route, job_item *item,
+                              mx_error *err)
+{
+    return stream_dequantize(stream, route, &item->packed, err);
+}
+
+static error_t parse_dequantize(int key, char *arg, struct argp_state *state)
+{
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
+        return ARGP_ERR_UNKNOWN;
+    state->child_inputs[0] = state->input;
+    return 0;
+}
+
+int cmd_dequantize(int argc, char **argv)
+{
+    static const struct argp_child children[] = {{&job_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {
+        .parser = parse_dequantize,
+        .args_doc = "IN -o OUT",
+        .doc = "Restores the tensors that quantize packed, with the type and shape they had.",
+        .children = children};
+    job_options options = {0};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &options))
+        return TOOL_EXIT_USAGE;
+    int code = job_run(&options, "dequantize", plan_dequantize, convert_item, NULL);
+    tool_filter_finish(&options.filter);
+    return code;
+}

@@ -1,0 +1,52 @@
+/* What quantize and dequantize have in common: one input, one output, a list of tensors of which
+ * some are converted and the others copied, and the report about them. */
+#ifndef MXRT_JOB_H
+#define MXRT_JOB_H
+
+#include "mxrt_stream.h"
+
+typedef struct job_options {
+    engine_options engine;
+    tool_filter filter;
+    const char *in, *out;
+    int64_t max_memory_bytes;
+    int json, quiet;
+} job_options;
+
+/* Options -o, --include, --exclude, --max-memory, --json, --quiet, the argument IN, and those of
+ * the engine. The input is a job_options that is zero. */
+extern const struct argp job_argp;
+
+typedef struct job_item {
+    const st_tensor *tensor;
+    int converted;
+    meta_packed packed; /* of a converted one, or of one that stays packed (to be released) */
+    size_t index;       /* in the writer */
+    int64_t bytes_after;
+    stream_counts counts;
+} job_item;
+
+typedef struct tool_job {
+    const job_options *options;
+    const char *verb; /* "quantize" or "dequantize" */
+    st_reader *reader;
+    st_writer *writer;
+    tool_engine engine;
+    job_item *items; /* one a tensor of the reader */
+    size_t n_items;
+    double seconds;
+} tool_job;
+
+/* What differs: fills the items and declares tensors and metadata in the writer. */
+typedef mx_status (*job_plan_fn)(tool_job *job, void *user, mx_error *err);
+typedef mx_status (*job_convert_fn)(tool_stream *stream, const stream_route *route, job_item *item,
+                                    mx_error *err);
+
+/* The whole: opens, plans, converts, commits, reports. Returns the exit status. */
+int job_run(const job_options *options, const char *verb, job_plan_fn plan, job_convert_fn convert,
+            void *user);
+
+/* Declares a copy of the item's tensor under its own type and shape. */
+mx_status job_declare_copy(tool_job *job, job_item *item, mx_error *err);
+
+#endif
