@@ -16,7 +16,7 @@ typedef struct mxgen_template mxgen_template; /* gen/template.h */
 /* ---- Targets ---- */
 
 size_t mxgen_target_count(void);
-const mxgen_target *mxgen_target_at(size_t index);      /* NULL past the end */
+const mxgen_target *mxgen_target_at(size_t index);       /* NULL past the end */
 const mxgen_target *mxgen_target_find(const char *name); /* NULL if unknown */
 const char *mxgen_target_name(const mxgen_target *target);
 /* One line for `mxgen targets`: vendor, lanes, features, fallbacks. Static. */
@@ -41,8 +41,9 @@ typedef struct mxgen_spec {
     int n_params;
     const char *param_names[MXGEN_MAX_PARAMS]; /* static, Triton's names where it has them */
     int params[MXGEN_MAX_PARAMS];
-    int rank;       /* among the variants of its (target, key), 0 first */
-    char name[120]; /* unique in a target; also the symbol */
+    int rank;         /* among the variants of its (target, key), 0 first */
+    char name[120];   /* unique in a target */
+    char symbol[120]; /* variants that differ in launch parameters only share their code */
 } mxgen_spec;
 
 /* Selects keys; NULL or zero counts select all. */

@@ -1,0 +1,233 @@
+/* Packs: variants grouped into modules of one (target, key), compiled side by side. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <llvm-c/Core.h>
+
+#include "gen/pack_writer.h"
+#include "gen/target.h"
+#include "mxgen/error.h"
+#include "mxgen/pack.h"
+
+#include "mxgen_source_hash.h"
+
+/* A module to be compiled, and then compiled. */
+typedef struct job {
+    const mxgen_spec *specs;
+    size_t n_specs;
+    mxgen_output output;
+    mx_status status;
+    mx_error error;
+} job;
+
+typedef struct queue {
+    job *jobs;
+    size_t n_jobs, next, done_variants, total_variants;
+    bool failed;
+    const mxgen_build_options *options;
+    pthread_mutex_t mutex;
+} queue;
+
+static void *work(void *user)
+{
+    queue *q = user;
+    for (;;) {
+        pthread_mutex_lock(&q->mutex);
+        job *mine = q->failed || q->next >= q->n_jobs ? NULL : &q->jobs[q->next++];
+        pthread_mutex_unlock(&q->mutex);
+        if (!mine)
+            return NULL;
+        mine->status = mxgen_compile(mine->specs, mine->n_specs, MXGEN_STAGE_OBJECT, &mine->output,
+                                     &mine->error);
+        pthread_mutex_lock(&q->mutex);
+        q->failed = q->failed || mine->status != MX_OK;
+        q->done_variants += mine->n_specs;
+        if (q->options->progress)
+            q->options->progress(q->options->progress_user, q->done_variants, q->total_variants);
+        pthread_mutex_unlock(&q->mutex);
+    }
+}
+
+static mx_status run_jobs(queue *q, mx_error *err)
+{
+    enum { MOST_THREADS = 256 };
+    pthread_t threads[MOST_THREADS];
+    long wanted = q->options->n_threads > 0 ? q->options->n_threads : sysconf(_SC_NPROCESSORS_ONLN);
+    size_t n = wanted < 1 ? 1 : wanted > MOST_THREADS ? MOST_THREADS : (size_t)wanted, started = 0;
+    if (n > q->n_jobs)
+        n = q->n_jobs;
+    while (started + 1 < n && !pthread_create(&threads[started], NULL, work, q))
+        started++;
+    work(q);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < q->n_jobs; i++) {
+        if (q->jobs[i].status != MX_OK) {
+            if (err)
+                *err = q->jobs[i].error;
+            return q->jobs[i].status;
+        }
+    }
+    return MX_OK;
+}
+
+static bool same_module(const mxgen_spec *a, const mxgen_spec *b)
+{
+    return a->target == b->target && a->key.op == b->key.op && a->key.format == b->key.format &&
+           a->key.dtype == b->key.dtype && a->key.profile == b->key.profile &&
+           a->key.layout == b->key.layout;
+}
+
+static const char *object_kind(const mxgen_target *target)
+{
+    static const char *const kinds[] = {MXPACK_KIND_AMDGPU, MXPACK_KIND_PTX, MXPACK_KIND_HOST};
+    return kinds[target->kind];
+}
+
+static mx_status write_variant(mxgen_pack_writer *writer, const mxgen_spec *spec, int64_t object_id,
+                               const char *info, mx_error *err)
+{
+    char *params = NULL, *rules = NULL, *launch = NULL;
+    mx_status status = mxgen_spec_params_json(spec, &params, err);
+    if (status == MX_OK)
+        status = mxgen_spec_rules_json(spec, &rules, err);
+    if (status == MX_OK)
+        status = mxgen_spec_launch_json(spec, &launch, err);
+    if (status == MX_OK) {
+        mxgen_pack_variant row = {
+            .object_id = object_id,
+            .target = spec->target->name,
+            .op = mx_op_name(spec->key.op),
+            .format = mx_format_get(spec->key.format)->name,
+            .dtype = mx_dtype_get(spec->key.dtype)->name,
+            .profile = mx_profile_name(spec->key.profile),
+            .layout = mx_layout_name(spec->key.layout),
+            .name = spec->name,
+            .symbol = spec->symbol,
+            .rank = spec->rank,
+            .params_json = params,
+            .rules_json = rules,
+            .launch_json = launch,
+            .info_json = info,
+        };
+        status = mxgen_pack_writer_variant(writer, &row, err);
+    }
+    free(params);
+    free(rules);
+    free(launch);
+    return status;
+}
+
+static mx_status write_jobs(mxgen_pack_writer *writer, const queue *q, mx_error *err)
+{
+    char compiler[64];
+    unsigned major, minor, patch;
+    LLVMGetVersion(&major, &minor, &patch);
+    snprintf(compiler, sizeof(compiler), "LLVM %u.%u.%u", major, minor, patch);
+    mx_status status =
+        mxgen_pack_writer_meta(writer, MXPACK_META_GENERATOR, "mxgen " MX_VERSION_STRING, err);
+    if (status == MX_OK)
+        status = mxgen_pack_writer_meta(writer, MXPACK_META_GENERATOR_HASH, MXGEN_SOURCE_HASH, err);
+    if (status == MX_OK)
+        status = mxgen_pack_writer_meta(writer, MXPACK_META_COMPILER, compiler, err);
+    for (size_t i = 0; i < q->n_jobs && status == MX_OK; i++) {
+        const job *j = &q->jobs[i];
+        int64_t object_id;
+        status = mxgen_pack_writer_object(writer, j->specs[0].target->name,
+                                          object_kind(j->specs[0].target), j->output.data,
+                                          j->output.size_bytes, &object_id, err);
+        for (size_t v = 0; v < j->n_specs && status == MX_OK; v++)
+            status = write_variant(writer, &j->specs[v], object_id, j->output.info_json[v], err);
+    }
+    return status;
+}
+
+static mx_status plan_jobs(queue *q, mxgen_spec **specs, mx_error *err)
+{
+    const mxgen_build_options *options = q->options;
+    for (size_t t = 0; t < options->n_targets; t++) {
+        size_t n;
+        mx_status status =
+            mxgen_enumerate(options->targets[t], &options->filter, &specs[t], &n, err);
+        if (status != MX_OK)
+            return status;
+        job *jobs = realloc(q->jobs, (q->n_jobs + n + 1) * sizeof(*jobs));
+        if (!jobs)
+            return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", n);
+        q->jobs = jobs;
+        for (size_t i = 0; i < n; i++) {
+            job *last = q->n_jobs ? &q->jobs[q->n_jobs - 1] : NULL;
+            if (i > 0 && same_module(last->specs, &specs[t][i]))
+                last->n_specs++;
+            else
+                q->jobs[q->n_jobs++] = (job){.specs = &specs[t][i], .n_specs = 1};
+        }
+        q->total_variants += n;
+    }
+    if (q->n_jobs == 0)
+        return mx_fail(err, MX_ERR_INVALID,
+                       "the selection has no kernels; name at least one target");
+    return MX_OK;
+}
+
+static mx_status build(const mxgen_build_options *options, mxgen_pack_writer *writer,
+                       mxgen_build_stats *stats, mx_error *err)
+{
+    struct timespec begin, end;
+    queue q = {.options = options, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    mxgen_spec **specs = calloc(options->n_targets + 1, sizeof(*specs));
+    if (!specs)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu targets", options->n_targets);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    mx_status status = plan_jobs(&q, specs, err);
+    if (status == MX_OK)
+        status = run_jobs(&q, err);
+    if (status == MX_OK)
+        status = write_jobs(writer, &q, err);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    if (stats)
+        *stats = (mxgen_build_stats){
+            .n_variants = q.total_variants,
+            .n_objects = q.n_jobs,
+            .seconds =
+                (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec),
+        };
+    for (size_t i = 0; i < q.n_jobs; i++)
+        mxgen_output_finish(&q.jobs[i].output);
+    for (size_t t = 0; t < options->n_targets; t++)
+        free(specs[t]);
+    free(specs);
+    free(q.jobs);
+    pthread_mutex_destroy(&q.mutex);
+    return status;
+}
+
+mx_status mxgen_build_pack(const mxgen_build_options *options, const char *path,
+                           mxgen_build_stats *stats, mx_error *err)
+{
+    mxgen_pack_writer *writer = NULL;
+    mx_status status = mxgen_pack_writer_create(&writer, err);
+    if (status == MX_OK)
+        status = build(options, writer, stats, err);
+    if (status == MX_OK)
+        status = mxgen_pack_writer_save(writer, path, err);
+    mxgen_pack_writer_destroy(writer);
+    return status;
+}
+
+mx_status mxgen_build_pack_memory(const mxgen_build_options *options, void **data,
+                                  size_t *size_bytes, mxgen_build_stats *stats, mx_error *err)
+{
+    mxgen_pack_writer *writer = NULL;
+    mx_status status = mxgen_pack_writer_create(&writer, err);
+    if (status == MX_OK)
+        status = build(options, writer, stats, err);
+    if (status == MX_OK)
+        status = mxgen_pack_writer_serialize(writer, data, size_bytes, err);
+    mxgen_pack_writer_destroy(writer);
+    return status;
+}

@@ -1,0 +1,325 @@
+#include "gen/codegen.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <llvm-c/Support.h>
+
+#include "gen/template.h"
+#include "mxgen/error.h"
+
+enum { CODE_OBJECT_VERSION = 500 /* v5 loads on ROCm 5, 6 and 7 */ };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void initialise(void)
+{
+    static const char *const options[] = {"mxgen", "-pass-remarks-analysis=kernel-resource-usage"};
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
+    LLVMInitializeAMDGPUAsmParser();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();
+    LLVMParseCommandLineOptions(2, options, NULL);
+}
+
+/* One compilation under way. */
+typedef struct unit {
+    const mxgen_target *target;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMTargetMachineRef machine;
+    mxgen_resources *resources; /* one a distinct symbol, in the order of emission */
+    size_t n_resources, current;
+    bool failed;
+    char message[600];
+} unit;
+
+/* ---- Diagnostics ---- */
+
+static void read_figure(mxgen_resources *resources, const char *text)
+{
+    static const struct {
+        const char *label;
+        size_t offset;
+    } figures[] = {
+        {"TotalSGPRs: ", offsetof(mxgen_resources, sgprs)},
+        {" VGPRs: ", offsetof(mxgen_resources, vgprs)},
+        {"AGPRs: ", offsetof(mxgen_resources, agprs)},
+        {"ScratchSize [bytes/lane]: ", offsetof(mxgen_resources, scratch_bytes)},
+        {"Occupancy [waves/SIMD]: ", offsetof(mxgen_resources, occupancy)},
+        {"LDS Size [bytes/block]: ", offsetof(mxgen_resources, lds_bytes)},
+    };
+    const char *spill = strstr(text, "s Spill: ");
+    if (spill) {
+        resources->spills = (resources->spills < 0 ? 0 : resources->spills) + atoi(spill + 9);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        const char *at = strstr(text, figures[i].label);
+        if (at)
+            memcpy((char *)resources + figures[i].offset,
+                   &(int){atoi(at + strlen(figures[i].label))}, sizeof(int));
+    }
+}
+
+static void read_remark(unit *u, const char *text)
+{
+    const char *name = strstr(text, "Function Name: ");
+    if (name) {
+        name += strlen("Function Name: ");
+        for (u->current = 0; u->current < u->n_resources; u->current++) {
+            if (!strcmp(u->resources[u->current].symbol, name))
+                break;
+        }
+    } else if (u->current < u->n_resources) {
+        read_figure(&u->resources[u->current], text);
+    }
+}
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user)
+{
+    unit *u = user;
+    char *text = LLVMGetDiagInfoDescription(info);
+    LLVMDiagnosticSeverity severity = LLVMGetDiagInfoSeverity(info);
+    if (severity == LLVMDSRemark) {
+        read_remark(u, text);
+    } else if (severity == LLVMDSError) {
+        u->failed = true;
+        snprintf(u->message, sizeof(u->message), "%s", text);
+    }
+    LLVMDisposeMessage(text);
+}
+
+/* ---- Module ---- */
+
+static mx_status machine_make(unit *u, mx_error *err)
+{
+    const mxgen_target *t = u->target;
+    LLVMTargetRef target;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
+        mx_fail(err, MX_ERR_UNSUPPORTED, "this LLVM cannot make code for %s: %s", t->name, message);
+        LLVMDisposeMessage(message);
+        return MX_ERR_UNSUPPORTED;
+    }
+    u->machine =
+        LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, LLVMCodeGenLevelAggressive,
+                                LLVMRelocPIC, LLVMCodeModelDefault);
+    if (!u->machine)
+        return mx_fail(err, MX_ERR_INTERNAL, "LLVM made no target machine for %s", t->name);
+    LLVMSetTarget(u->module, t->triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(u->machine);
+    LLVMSetModuleDataLayout(u->module, layout);
+    LLVMDisposeTargetData(layout);
+    if (t->kind == MXGEN_AMDGPU) {
+        LLVMTypeRef i32 = LLVMInt32TypeInContext(u->context);
+        LLVMAddModuleFlag(u->module, LLVMModuleFlagBehaviorError, "amdhsa_code_object_version",
+                          strlen("amdhsa_code_object_version"),
+                          LLVMValueAsMetadata(LLVMConstInt(i32, CODE_OBJECT_VERSION, 0)));
+    }
+    return MX_OK;
+}
+
+static mx_status emit_specs(unit *u, const mxgen_spec *specs, size_t n_specs, mx_error *err)
+{
+    mx_status status = MX_OK;
+    mxe e;
+    mxe_init(&e, u->target, u->context, u->module);
+    for (size_t i = 0; i < n_specs && status == MX_OK; i++) {
+        if (LLVMGetNamedFunction(u->module, specs[i].symbol))
+            continue;
+        mxgen_kernel kernel;
+        memset(&kernel, 0, sizeof(kernel));
+        specs[i].tmpl->describe(&specs[i], &kernel);
+        mxe_kernel_begin(&e, specs[i].symbol, kernel.args, kernel.n_args, kernel.threads);
+        specs[i].tmpl->emit(&e, &specs[i], &kernel);
+        mxe_kernel_end(&e);
+        mxgen_resources *r = &u->resources[u->n_resources++];
+        memset(r, -1, sizeof(*r));
+        snprintf(r->symbol, sizeof(r->symbol), "%s", specs[i].symbol);
+        if (e.failed)
+            status = mx_fail(err, e.error.status, "kernel %s: %s", specs[i].name, e.error.message);
+    }
+    mxe_finish(&e);
+    return status;
+}
+
+static mx_status optimise(unit *u, mx_error *err)
+{
+    static const char *const pipelines[] = {
+        "function(sroa,early-cse,instcombine,simplifycfg),amdgpu-attributor",
+        "function(sroa,early-cse,instcombine,simplifycfg)",
+        "always-inline,function(sroa,early-cse,instcombine,simplifycfg)"};
+    char *message = NULL;
+    if (LLVMVerifyModule(u->module, LLVMReturnStatusAction, &message)) {
+        mx_fail(err, MX_ERR_INTERNAL, "the verifier refuses the module for %s: %.600s",
+                u->target->name, message);
+        LLVMDisposeMessage(message);
+        return MX_ERR_INTERNAL;
+    }
+    LLVMDisposeMessage(message);
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(u->module, pipelines[u->target->kind], u->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (error) {
+        char *text = LLVMGetErrorMessage(error);
+        mx_fail(err, MX_ERR_INTERNAL, "optimising for %s failed: %s", u->target->name, text);
+        LLVMDisposeErrorMessage(text);
+        return MX_ERR_INTERNAL;
+    }
+    return MX_OK;
+}
+
+/* ---- Output ---- */
+
+static mx_status take_text(mxgen_output *out, const char *text, size_t size_bytes, mx_error *err)
+{
+    out->data = malloc(size_bytes + 1);
+    if (!out->data)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu bytes of output", size_bytes);
+    memcpy(out->data, text, size_bytes);
+    ((char *)out->data)[size_bytes] = 0;
+    out->size_bytes = size_bytes;
+    return MX_OK;
+}
+
+static mx_status emit_machine_code(unit *u, mxgen_stage stage, mxgen_output *out, mx_error *err)
+{
+    LLVMMemoryBufferRef buffer = NULL;
+    char *message = NULL;
+    bool text = stage == MXGEN_STAGE_ASM || u->target->kind == MXGEN_NVPTX;
+    if (LLVMTargetMachineEmitToMemoryBuffer(
+            u->machine, u->module, text ? LLVMAssemblyFile : LLVMObjectFile, &message, &buffer)) {
+        mx_fail(err, MX_ERR_INTERNAL, "code generation for %s failed: %s", u->target->name,
+                message);
+        LLVMDisposeMessage(message);
+        return MX_ERR_INTERNAL;
+    }
+    mx_status status;
+    const char *data = LLVMGetBufferStart(buffer);
+    size_t size_bytes = LLVMGetBufferSize(buffer);
+    /* With an error reported, LLVM still hands out a buffer. */
+    if (u->failed)
+        status = mx_fail(err, MX_ERR_INTERNAL, "code generation for %s failed: %s", u->target->name,
+                         u->message);
+    else if (text)
+        status = take_text(out, data, size_bytes, err);
+    else
+        status = mxgen_link(u->target, data, size_bytes, &out->data, &out->size_bytes, err);
+    LLVMDisposeMemoryBuffer(buffer);
+    return status;
+}
+
+static void add_figure(json_t *info, const char *name, int value)
+{
+    if (value >= 0)
+        json_object_set_new(info, name, json_integer(value));
+}
+
+static mx_status fill_info(const unit *u, const mxgen_spec *specs, size_t n_specs,
+                           mxgen_output *out, mx_error *err)
+{
+    out->info_json = calloc(n_specs ? n_specs : 1, sizeof(*out->info_json));
+    if (!out->info_json)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu kernels' figures", n_specs);
+    out->n_info = n_specs;
+    for (size_t i = 0; i < n_specs; i++) {
+        size_t r = 0;
+        while (strcmp(u->resources[r].symbol, specs[i].symbol))
+            r++;
+        const mxgen_resources *figures = &u->resources[r];
+        json_t *info = json_object();
+        add_figure(info, "vgprs", figures->vgprs);
+        add_figure(info, "agprs", figures->agprs);
+        add_figure(info, "sgprs", figures->sgprs);
+        add_figure(info, "lds_bytes", figures->lds_bytes);
+        add_figure(info, "scratch_bytes", figures->scratch_bytes);
+        add_figure(info, "spills", figures->spills);
+        add_figure(info, "occupancy", figures->occupancy);
+        out->info_json[i] = json_dumps(info, JSON_COMPACT);
+        json_decref(info);
+        if (!out->info_json[i])
+            return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a kernel's figures");
+    }
+    return MX_OK;
+}
+
+static mx_status compile(unit *u, const mxgen_spec *specs, size_t n_specs, mxgen_stage stage,
+                         mxgen_output *out, mx_error *err)
+{
+    mx_status status = machine_make(u, err);
+    if (status == MX_OK)
+        status = emit_specs(u, specs, n_specs, err);
+    if (status == MX_OK)
+        status = optimise(u, err);
+    if (status != MX_OK)
+        return status;
+    if (stage == MXGEN_STAGE_LLVM) {
+        char *text = LLVMPrintModuleToString(u->module);
+        status = take_text(out, text, strlen(text), err);
+        LLVMDisposeMessage(text);
+        return status;
+    }
+    status = emit_machine_code(u, stage, out, err);
+    if (status == MX_OK && stage == MXGEN_STAGE_OBJECT)
+        status = fill_info(u, specs, n_specs, out, err);
+    return status;
+}
+
+mx_status mxgen_compile(const mxgen_spec *specs, size_t n_specs, mxgen_stage stage,
+                        mxgen_output *out, mx_error *err)
+{
+    mxgen_output made = {0};
+    pthread_once(&once, initialise);
+    if (n_specs == 0)
+        return mx_fail(err, MX_ERR_INVALID, "no variant to compile");
+    unit u = {.target = specs[0].target};
+    for (size_t i = 1; i < n_specs; i++) {
+        if (specs[i].target != u.target)
+            return mx_fail(err, MX_ERR_INVALID, "variants of %s and %s in one module",
+                           u.target->name, specs[i].target->name);
+    }
+    u.resources = calloc(n_specs, sizeof(*u.resources));
+    if (!u.resources)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", n_specs);
+    u.context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(u.context, on_diagnostic, &u);
+    u.module = LLVMModuleCreateWithNameInContext("mxgen", u.context);
+    mx_status status = compile(&u, specs, n_specs, stage, &made, err);
+    if (status == MX_OK)
+        *out = made;
+    else
+        mxgen_output_finish(&made);
+    if (u.machine)
+        LLVMDisposeTargetMachine(u.machine);
+    LLVMDisposeModule(u.module);
+    LLVMContextDispose(u.context);
+    free(u.resources);
+    return status;
+}
+
+void mxgen_output_finish(mxgen_output *out)
+{
+    for (size_t i = 0; i < out->n_info; i++)
+        free(out->info_json[i]);
+    free(out->info_json);
+    free(out->data);
+    memset(out, 0, sizeof(*out));
+}

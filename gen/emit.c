@@ -1,0 +1,328 @@
+/* Types, constants, arithmetic. */
+#include "gen/emit_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mxgen/error.h"
+
+void mxe_fail(mxe *e, const char *format, ...)
+{
+    if (e->failed)
+        return;
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    e->failed = true;
+    mx_fail(&e->error, MX_ERR_INTERNAL, "%s:%d: %s", e->file ? e->file : "template", e->line, text);
+}
+
+void mxe_init(mxe *e, const mxgen_target *target, LLVMContextRef context, LLVMModuleRef module)
+{
+    memset(e, 0, sizeof(*e));
+    e->target = target;
+    e->context = context;
+    e->module = module;
+    e->builder = LLVMCreateBuilderInContext(context);
+    e->lanes = target->lanes;
+    e->simd_width = target->simd_width;
+    e->types[MXE_I1] = LLVMInt1TypeInContext(context);
+    e->types[MXE_I8] = LLVMInt8TypeInContext(context);
+    e->types[MXE_I16] = LLVMInt16TypeInContext(context);
+    e->types[MXE_I32] = LLVMInt32TypeInContext(context);
+    e->types[MXE_I64] = LLVMInt64TypeInContext(context);
+    e->types[MXE_F16] = LLVMHalfTypeInContext(context);
+    e->types[MXE_F32] = LLVMFloatTypeInContext(context);
+    e->pointer = LLVMPointerTypeInContext(context, 0);
+    bool host = target->kind == MXGEN_HOST;
+    e->global_pointer = LLVMPointerTypeInContext(context, host ? 0 : 1);
+    e->lds_pointer = LLVMPointerTypeInContext(context, host ? 0 : 3);
+}
+
+void mxe_finish(mxe *e)
+{
+    if (e->builder)
+        LLVMDisposeBuilder(e->builder);
+    e->builder = NULL;
+}
+
+int mxe_type_bytes(mxe_type type)
+{
+    static const int bytes[MXE_TYPE_COUNT] = {1, 1, 2, 4, 8, 2, 4};
+    return bytes[type];
+}
+
+bool mxe_type_is_float(mxe_type type)
+{
+    return type == MXE_F16 || type == MXE_F32;
+}
+
+static const char *type_name(mxe_type type)
+{
+    static const char *const names[MXE_TYPE_COUNT] = {"i1",  "i8",  "i16", "i32",
+                                                      "i64", "f16", "f32"};
+    return (unsigned)type < MXE_TYPE_COUNT ? names[type] : "invalid";
+}
+
+LLVMTypeRef mxe_llvm_type(mxe *e, mxe_type type, bool varying)
+{
+    LLVMTypeRef scalar = e->types[type];
+    return varying && e->simd_width > 1 ? LLVMVectorType(scalar, (unsigned)e->simd_width) : scalar;
+}
+
+mxe_value mxe_wrap(LLVMValueRef ref, mxe_type type, bool varying)
+{
+    return (mxe_value){ref, type, varying};
+}
+
+mxe_value mxe_poison(mxe *e, mxe_type type, bool varying)
+{
+    return mxe_wrap(LLVMGetPoison(mxe_llvm_type(e, type, varying)), type, varying);
+}
+
+LLVMValueRef mxe_llvm_i32(mxe *e, int64_t value)
+{
+    return LLVMConstInt(e->types[MXE_I32], (unsigned long long)value, 1);
+}
+
+mxe_value mxe_const_at(mxe *e, mxe_type type, int64_t value)
+{
+    if (mxe_type_is_float(type)) {
+        mxe_fail(e, "integer constant of type %s", type_name(type));
+        return mxe_poison(e, type, false);
+    }
+    return mxe_wrap(LLVMConstInt(e->types[type], (unsigned long long)value, 1), type, false);
+}
+
+mxe_value mxe_const_f32_at(mxe *e, float value)
+{
+    return mxe_wrap(LLVMConstReal(e->types[MXE_F32], (double)value), MXE_F32, false);
+}
+
+mxe_value mxe_varying_at(mxe *e, mxe_value a)
+{
+    if (a.varying)
+        return a;
+    if (e->simd_width > 1) {
+        LLVMTypeRef type = mxe_llvm_type(e, a.type, true);
+        LLVMValueRef one =
+            LLVMBuildInsertElement(e->builder, LLVMGetPoison(type), a.ref, mxe_llvm_i32(e, 0), "");
+        LLVMValueRef zeros =
+            LLVMConstNull(LLVMVectorType(e->types[MXE_I32], (unsigned)e->simd_width));
+        a.ref = LLVMBuildShuffleVector(e->builder, one, LLVMGetPoison(type), zeros, "");
+    }
+    a.varying = true;
+    return a;
+}
+
+/* Brings two operands to one shape. */
+static void unify(mxe *e, mxe_value *a, mxe_value *b)
+{
+    if (a->varying && !b->varying)
+        *b = mxe_varying_at(e, *b);
+    else if (b->varying && !a->varying)
+        *a = mxe_varying_at(e, *a);
+}
+
+mxe_value mxe_convert_at(mxe *e, mxe_value a, mxe_type type, bool is_signed)
+{
+    if (a.type == type)
+        return a;
+    LLVMTypeRef to = mxe_llvm_type(e, type, a.varying);
+    bool from_float = mxe_type_is_float(a.type), to_float = mxe_type_is_float(type);
+    LLVMOpcode op;
+    if (from_float && !to_float) {
+        mxe_fail(e, "conversion from %s to %s: use mxe_round_clamped", type_name(a.type),
+                 type_name(type));
+        return mxe_poison(e, type, a.varying);
+    }
+    if (from_float)
+        op = mxe_type_bytes(type) > mxe_type_bytes(a.type) ? LLVMFPExt : LLVMFPTrunc;
+    else if (to_float)
+        op = is_signed ? LLVMSIToFP : LLVMUIToFP;
+    else if (type == MXE_I1 || (a.type != MXE_I1 && mxe_type_bytes(type) < mxe_type_bytes(a.type)))
+        op = LLVMTrunc;
+    else
+        op = is_signed ? LLVMSExt : LLVMZExt;
+    return mxe_wrap(LLVMBuildCast(e->builder, op, a.ref, to, ""), type, a.varying);
+}
+
+mxe_value mxe_bitcast_at(mxe *e, mxe_value a, mxe_type type)
+{
+    if (mxe_type_bytes(a.type) != mxe_type_bytes(type)) {
+        mxe_fail(e, "bitcast from %s to %s", type_name(a.type), type_name(type));
+        return mxe_poison(e, type, a.varying);
+    }
+    LLVMTypeRef to = mxe_llvm_type(e, type, a.varying);
+    return mxe_wrap(LLVMBuildBitCast(e->builder, a.ref, to, ""), type, a.varying);
+}
+
+LLVMValueRef mxe_call_intrinsic(mxe *e, const char *name, LLVMTypeRef *overloads,
+                                unsigned n_overloads, LLVMValueRef *args, unsigned n_args)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    if (id == 0) {
+        mxe_fail(e, "LLVM has no intrinsic %s", name);
+        return LLVMGetPoison(n_overloads ? overloads[0] : e->types[MXE_I32]);
+    }
+    LLVMValueRef callee = LLVMGetIntrinsicDeclaration(e->module, id, overloads, n_overloads);
+    LLVMTypeRef type = LLVMIntrinsicGetType(e->context, id, overloads, n_overloads);
+    return LLVMBuildCall2(e->builder, type, callee, args, n_args, "");
+}
+
+static mxe_value minmax(mxe *e, const char *name, mxe_value a, mxe_value b)
+{
+    LLVMTypeRef type = mxe_llvm_type(e, a.type, a.varying);
+    LLVMValueRef args[2] = {a.ref, b.ref};
+    return mxe_wrap(mxe_call_intrinsic(e, name, &type, 1, args, 2), a.type, a.varying);
+}
+
+static mxe_value compare(mxe *e, mxe_op op, mxe_value a, mxe_value b)
+{
+    static const LLVMIntPredicate predicates[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntULT,
+                                                  LLVMIntULE, LLVMIntSLT, LLVMIntSLE};
+    LLVMValueRef ref;
+    if (op == MXE_UNO)
+        ref = LLVMBuildFCmp(e->builder, LLVMRealUNO, a.ref, b.ref, "");
+    else
+        ref = LLVMBuildICmp(e->builder, predicates[op - MXE_EQ], a.ref, b.ref, "");
+    return mxe_wrap(ref, MXE_I1, a.varying);
+}
+
+static bool op_takes_float(mxe_op op)
+{
+    return (op >= MXE_FADD && op <= MXE_FMAX) || op == MXE_UNO;
+}
+
+mxe_value mxe_binary_at(mxe *e, mxe_op op, mxe_value a, mxe_value b)
+{
+    static const LLVMOpcode opcodes[] = {LLVMAdd, LLVMSub, LLVMMul, LLVMUDiv, LLVMURem, LLVMAnd,
+                                         LLVMOr,  LLVMXor, LLVMShl, LLVMLShr, LLVMAShr};
+    if (a.type != b.type || mxe_type_is_float(a.type) != op_takes_float(op)) {
+        mxe_fail(e, "operation %d on %s and %s", (int)op, type_name(a.type), type_name(b.type));
+        return mxe_poison(e, op >= MXE_EQ ? MXE_I1 : a.type, a.varying || b.varying);
+    }
+    unify(e, &a, &b);
+    if (op >= MXE_EQ)
+        return compare(e, op, a, b);
+    switch (op) {
+    case MXE_UMIN:
+        return minmax(e, "llvm.umin", a, b);
+    case MXE_UMAX:
+        return minmax(e, "llvm.umax", a, b);
+    case MXE_SMIN:
+        return minmax(e, "llvm.smin", a, b);
+    case MXE_SMAX:
+        return minmax(e, "llvm.smax", a, b);
+    case MXE_FMIN:
+        return minmax(e, "llvm.minnum", a, b);
+    case MXE_FMAX:
+        return minmax(e, "llvm.maxnum", a, b);
+    case MXE_FADD:
+        return mxe_wrap(LLVMBuildFAdd(e->builder, a.ref, b.ref, ""), a.type, a.varying);
+    case MXE_FMUL:
+        return mxe_wrap(LLVMBuildFMul(e->builder, a.ref, b.ref, ""), a.type, a.varying);
+    default:
+        return mxe_wrap(LLVMBuildBinOp(e->builder, opcodes[op], a.ref, b.ref, ""), a.type,
+                        a.varying);
+    }
+}
+
+mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b)
+{
+    if (a.type != b.type || condition.type != MXE_I1) {
+        mxe_fail(e, "select between %s and %s on %s", type_name(a.type), type_name(b.type),
+                 type_name(condition.type));
+        return mxe_poison(e, a.type, a.varying || b.varying);
+    }
+    unify(e, &a, &b);
+    if (condition.varying && !a.varying) {
+        a = mxe_varying_at(e, a);
+        b = mxe_varying_at(e, b);
+    }
+    LLVMValueRef ref = LLVMBuildSelect(e->builder, condition.ref, a.ref, b.ref, "");
+    return mxe_wrap(ref, a.type, a.varying);
+}
+
+/* f32 in i32's range or beyond it -> i32, saturating, NaN to 0: what the GPUs' conversion does by
+ * itself. LLVM has no operation for it on AMD but one that is followed by corrections. */
+static LLVMValueRef convert_saturating(mxe *e, LLVMValueRef a)
+{
+    LLVMTypeRef f32 = e->types[MXE_F32], i32 = e->types[MXE_I32];
+    if (e->target->kind != MXGEN_AMDGPU) {
+        LLVMTypeRef overloads[2] = {i32, f32};
+        return mxe_call_intrinsic(e, "llvm.fptosi.sat", overloads, 2, &a, 1);
+    }
+    static const char text[] = "v_cvt_i32_f32 $0, $1", constraints[] = "=v,v";
+    LLVMTypeRef type = LLVMFunctionType(i32, &f32, 1, 0);
+    LLVMValueRef convert =
+        LLVMGetInlineAsm(type, text, sizeof(text) - 1, constraints, sizeof(constraints) - 1, 0, 0,
+                         LLVMInlineAsmDialectATT, 0);
+    return LLVMBuildCall2(e->builder, type, convert, &a, 1, "");
+}
+
+/* Host vectors convert NaN to INT_MIN, so NaN is zeroed before and the clamp is done on floats. */
+static mxe_value host_round_clamped(mxe *e, mxe_value a, mxe_value limit)
+{
+    mxe_value zero = mxe_const_at(e, MXE_I32, 0);
+    mxe_value bound = mxe_convert_at(e, limit, MXE_F32, true);
+    mxe_value floor = mxe_convert_at(e, mxe_binary_at(e, MXE_SUB, zero, limit), MXE_F32, true);
+    LLVMTypeRef float_type = mxe_llvm_type(e, MXE_F32, a.varying);
+    LLVMTypeRef int_type = mxe_llvm_type(e, MXE_I32, a.varying);
+    mxe_value nan = mxe_binary_at(e, MXE_UNO, a, a);
+    a = mxe_select_at(e, nan, mxe_const_f32_at(e, 0.0f), a);
+    a = mxe_binary_at(e, MXE_FMAX, mxe_binary_at(e, MXE_FMIN, a, bound), floor);
+    LLVMValueRef rounded = mxe_call_intrinsic(e, "llvm.roundeven", &float_type, 1, &a.ref, 1);
+    return mxe_wrap(LLVMBuildFPToSI(e->builder, rounded, int_type, ""), MXE_I32, a.varying);
+}
+
+/* Rounding comes first, so that clamping integers is exact and Inf meets the limit. */
+mxe_value mxe_round_clamped_at(mxe *e, mxe_value a, mxe_value limit)
+{
+    if (a.type != MXE_F32 || limit.type != MXE_I32) {
+        mxe_fail(e, "round of %s to a limit of %s", type_name(a.type), type_name(limit.type));
+        return mxe_poison(e, MXE_I32, a.varying);
+    }
+    if (e->target->kind == MXGEN_HOST)
+        return host_round_clamped(e, a, limit);
+    LLVMValueRef rounded =
+        mxe_call_intrinsic(e, "llvm.roundeven", &e->types[MXE_F32], 1, &a.ref, 1);
+    mxe_value q = mxe_wrap(convert_saturating(e, rounded), MXE_I32, a.varying);
+    mxe_value floor = mxe_binary_at(e, MXE_SUB, mxe_const_at(e, MXE_I32, 0), limit);
+    return mxe_binary_at(e, MXE_SMAX, mxe_binary_at(e, MXE_SMIN, q, limit), floor);
+}
+
+/* Chooses bytes of two words: on both vendors' GPUs one instruction. The selector's nibbles count
+ * bytes of `low` from 0 and of `high` from 4. */
+static LLVMValueRef permute_bytes(mxe *e, LLVMValueRef high, LLVMValueRef low, unsigned selector)
+{
+    if (e->target->kind == MXGEN_NVPTX) {
+        LLVMValueRef args[3] = {low, high, mxe_llvm_i32(e, selector)};
+        return mxe_call_intrinsic(e, "llvm.nvvm.prmt", NULL, 0, args, 3);
+    }
+    unsigned bytes = 0;
+    for (int i = 0; i < 4; i++)
+        bytes |= (selector >> (4 * i) & 7) << (8 * i);
+    LLVMValueRef args[3] = {high, low, mxe_llvm_i32(e, bytes)};
+    return mxe_call_intrinsic(e, "llvm.amdgcn.perm", NULL, 0, args, 3);
+}
+
+mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4])
+{
+    if (e->target->kind != MXGEN_HOST) {
+        LLVMValueRef low = permute_bytes(e, bytes[1].ref, bytes[0].ref, 0x0040);
+        LLVMValueRef high = permute_bytes(e, bytes[3].ref, bytes[2].ref, 0x0040);
+        return mxe_wrap(permute_bytes(e, high, low, 0x5410), MXE_I32, true);
+    }
+    mxe_value mask = mxe_const_at(e, MXE_I32, 0xff);
+    mxe_value word = mxe_binary_at(e, MXE_AND, bytes[0], mask);
+    for (int i = 1; i < 4; i++) {
+        mxe_value byte = i < 3 ? mxe_binary_at(e, MXE_AND, bytes[i], mask) : bytes[i];
+        byte = mxe_binary_at(e, MXE_SHL, byte, mxe_const_at(e, MXE_I32, 8 * i));
+        word = mxe_binary_at(e, MXE_OR, word, byte);
+    }
+    return word;
+}

@@ -1,0 +1,263 @@
+/* The emit layer: how templates write kernels.
+ *
+ * A template is written for one lane. A value is uniform (one for all lanes of the warp) or
+ * varying. On a GPU both are scalars of a thread; on the host a varying value is a vector of
+ * `simd_width` lanes. Operands are converted from uniform to varying where they meet.
+ *
+ * Every operation checks its operands' types. The first mistake is kept, with the template's file
+ * and line, and fails the compilation; after it, operations return poison of the right shape, so
+ * that templates need no checks of their own. */
+#ifndef MXGEN_EMIT_H
+#define MXGEN_EMIT_H
+
+#include <stdbool.h>
+
+#include <llvm-c/Core.h>
+
+#include "gen/target.h"
+
+typedef enum mxe_type {
+    MXE_I1 = 0,
+    MXE_I8,
+    MXE_I16,
+    MXE_I32,
+    MXE_I64,
+    MXE_F16,
+    MXE_F32,
+    MXE_TYPE_COUNT
+} mxe_type;
+
+typedef struct mxe_value {
+    LLVMValueRef ref;
+    mxe_type type;
+    bool varying;
+} mxe_value;
+
+typedef enum mxe_arg_kind { MXE_ARG_POINTER = 0, MXE_ARG_I32, MXE_ARG_I64 } mxe_arg_kind;
+
+enum {
+    MXE_ARG_READONLY = 1u << 0,
+    MXE_ARG_WRITEONLY = 1u << 1,
+    MXE_ARG_NOALIAS = 1u << 2,
+};
+
+typedef struct mxe_arg {
+    const char *name;
+    mxe_arg_kind kind;
+    unsigned flags;
+    int align_bytes; /* pointers: what the rules guarantee */
+} mxe_arg;
+
+#define MXE_MAX_ARGS 64
+
+typedef struct mxe {
+    const mxgen_target *target;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder;
+    LLVMValueRef function;
+    LLVMTypeRef types[MXE_TYPE_COUNT];
+    LLVMTypeRef pointer, global_pointer, lds_pointer;
+    int lanes, simd_width;
+    int n_args;
+    const mxe_arg *args;
+    LLVMValueRef arg_refs[MXE_MAX_ARGS];
+    LLVMValueRef program_id; /* host: the loop's; GPUs: made on demand */
+    LLVMValueRef thread_id;
+    LLVMBasicBlockRef entry;
+    LLVMValueRef lds; /* the workgroup's shared memory; one array a kernel */
+    const char *file; /* of the operation under way */
+    int line;
+    bool failed;
+    mx_error error;
+} mxe;
+
+/* Marks the template's line; wraps every operation below. */
+static inline mxe *mxe_here(mxe *e, const char *file, int line)
+{
+    e->file = file;
+    e->line = line;
+    return e;
+}
+#define MXE_AT(e) mxe_here((e), __FILE__, __LINE__)
+
+/* Records a failure unless there is one already. */
+void mxe_fail(mxe *e, const char *format, ...) MX_PRINTF(2, 3);
+
+/* ---- Constants and conversions ---- */
+
+mxe_value mxe_const_at(mxe *e, mxe_type type, int64_t value);
+mxe_value mxe_const_f32_at(mxe *e, float value);
+#define mxe_i1(e, v) mxe_const_at(MXE_AT(e), MXE_I1, (v))
+#define mxe_i32(e, v) mxe_const_at(MXE_AT(e), MXE_I32, (int64_t)(v))
+#define mxe_i64(e, v) mxe_const_at(MXE_AT(e), MXE_I64, (int64_t)(v))
+#define mxe_f32(e, v) mxe_const_f32_at(MXE_AT(e), (v))
+
+mxe_value mxe_varying_at(mxe *e, mxe_value a);
+mxe_value mxe_convert_at(mxe *e, mxe_value a, mxe_type type, bool is_signed);
+mxe_value mxe_bitcast_at(mxe *e, mxe_value a, mxe_type type);
+/* Integer to integer (truncating or extending), integer to float, float to float. */
+#define mxe_zext(e, a, type) mxe_convert_at(MXE_AT(e), (a), (type), false)
+#define mxe_sext(e, a, type) mxe_convert_at(MXE_AT(e), (a), (type), true)
+#define mxe_fcast(e, a, type) mxe_convert_at(MXE_AT(e), (a), (type), true)
+#define mxe_bitcast(e, a, type) mxe_bitcast_at(MXE_AT(e), (a), (type))
+#define mxe_varying(e, a) mxe_varying_at(MXE_AT(e), (a))
+
+/* ---- Arithmetic ---- */
+
+typedef enum mxe_op {
+    MXE_ADD = 0,
+    MXE_SUB,
+    MXE_MUL,
+    MXE_UDIV,
+    MXE_UREM,
+    MXE_AND,
+    MXE_OR,
+    MXE_XOR,
+    MXE_SHL,
+    MXE_LSHR,
+    MXE_ASHR,
+    MXE_UMIN,
+    MXE_UMAX,
+    MXE_SMIN,
+    MXE_SMAX,
+    MXE_FADD,
+    MXE_FMUL,
+    MXE_FMIN,
+    MXE_FMAX,
+    MXE_EQ,
+    MXE_NE,
+    MXE_ULT,
+    MXE_ULE,
+    MXE_SLT,
+    MXE_SLE,
+    MXE_UNO /* either is NaN */
+} mxe_op;
+
+mxe_value mxe_binary_at(mxe *e, mxe_op op, mxe_value a, mxe_value b);
+mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b);
+#define mxe_add(e, a, b) mxe_binary_at(MXE_AT(e), MXE_ADD, (a), (b))
+#define mxe_sub(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SUB, (a), (b))
+#define mxe_mul(e, a, b) mxe_binary_at(MXE_AT(e), MXE_MUL, (a), (b))
+#define mxe_udiv(e, a, b) mxe_binary_at(MXE_AT(e), MXE_UDIV, (a), (b))
+#define mxe_urem(e, a, b) mxe_binary_at(MXE_AT(e), MXE_UREM, (a), (b))
+#define mxe_and(e, a, b) mxe_binary_at(MXE_AT(e), MXE_AND, (a), (b))
+#define mxe_or(e, a, b) mxe_binary_at(MXE_AT(e), MXE_OR, (a), (b))
+#define mxe_shl(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SHL, (a), (b))
+#define mxe_lshr(e, a, b) mxe_binary_at(MXE_AT(e), MXE_LSHR, (a), (b))
+#define mxe_ashr(e, a, b) mxe_binary_at(MXE_AT(e), MXE_ASHR, (a), (b))
+#define mxe_umin(e, a, b) mxe_binary_at(MXE_AT(e), MXE_UMIN, (a), (b))
+#define mxe_umax(e, a, b) mxe_binary_at(MXE_AT(e), MXE_UMAX, (a), (b))
+#define mxe_smin(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SMIN, (a), (b))
+#define mxe_smax(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SMAX, (a), (b))
+#define mxe_fadd(e, a, b) mxe_binary_at(MXE_AT(e), MXE_FADD, (a), (b))
+#define mxe_fmul(e, a, b) mxe_binary_at(MXE_AT(e), MXE_FMUL, (a), (b))
+#define mxe_eq(e, a, b) mxe_binary_at(MXE_AT(e), MXE_EQ, (a), (b))
+#define mxe_ne(e, a, b) mxe_binary_at(MXE_AT(e), MXE_NE, (a), (b))
+#define mxe_ult(e, a, b) mxe_binary_at(MXE_AT(e), MXE_ULT, (a), (b))
+#define mxe_ule(e, a, b) mxe_binary_at(MXE_AT(e), MXE_ULE, (a), (b))
+#define mxe_slt(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SLT, (a), (b))
+#define mxe_is_nan(e, a) mxe_binary_at(MXE_AT(e), MXE_UNO, (a), (a))
+#define mxe_select(e, c, a, b) mxe_select_at(MXE_AT(e), (c), (a), (b))
+
+/* f32 -> i32, round to nearest even, clamped to [-limit, limit]; NaN gives 0. `limit` is a uniform
+ * or varying i32 below 2^22. */
+mxe_value mxe_round_clamped_at(mxe *e, mxe_value a, mxe_value limit);
+#define mxe_round_clamped(e, a, limit) mxe_round_clamped_at(MXE_AT(e), (a), (limit))
+
+/* Four values' low bytes, the first lowest, as one i32. */
+mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4]);
+#define mxe_pack_bytes(e, v) mxe_pack_bytes_at(MXE_AT(e), (v))
+
+/* ---- Where am I ---- */
+
+mxe_value mxe_param(mxe *e, const char *name); /* kernel argument: uniform i32 or i64 */
+mxe_value mxe_program_id(mxe *e);              /* i64, uniform */
+mxe_value mxe_lane(mxe *e);                    /* i32, varying, 0 .. lanes-1 */
+mxe_value mxe_warp(mxe *e);                    /* i32, uniform, within the program */
+
+/* ---- Control flow, on uniform values ---- */
+
+typedef struct mxe_loop {
+    LLVMBasicBlockRef head, exit;
+    LLVMValueRef phi, step;
+} mxe_loop;
+
+typedef struct mxe_branch {
+    LLVMBasicBlockRef otherwise, end;
+} mxe_branch;
+
+/* for (i = begin; i < end; i += step), all i64; returns i. */
+mxe_value mxe_for_begin(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end, mxe_value step);
+void mxe_for_end(mxe *e, mxe_loop *loop);
+void mxe_if_begin(mxe *e, mxe_branch *branch, mxe_value condition);
+void mxe_if_else(mxe *e, mxe_branch *branch);
+void mxe_if_end(mxe *e, mxe_branch *branch);
+
+/* ---- Memory ---- */
+
+/* The byte address base + uniform + lane * lane_stride + varying, where base is a pointer argument
+ * or, with pointer == NULL, the shared memory. `uniform` is i64; `varying` is i32 (unsigned) or
+ * i64, or has a NULL ref. Kept apart because the first parts become contiguous vector accesses on
+ * the host and scalar base registers on GPUs. */
+typedef struct mxe_addr {
+    const char *pointer;
+    mxe_value uniform;
+    int64_t lane_stride;
+    mxe_value varying;
+} mxe_addr;
+
+enum { MXE_STREAM = 1u << 0 /* will not be used again soon: keep it out of caches */ };
+
+/* Each lane reads n consecutive items of `type` (i8, i16, i32); its address is a multiple of
+ * align_bytes. Exactly these bytes are touched. */
+void mxe_load_at(mxe *e, mxe_addr addr, mxe_type type, int n, int align_bytes, unsigned flags,
+                 mxe_value *out);
+#define mxe_load(e, ...) mxe_load_at(MXE_AT(e), __VA_ARGS__)
+
+/* Each lane for which `predicate` holds writes n consecutive items; a predicate with a NULL ref
+ * always holds. */
+void mxe_store_at(mxe *e, mxe_addr addr, mxe_type type, int n, int align_bytes, unsigned flags,
+                  mxe_value predicate, const mxe_value *values);
+#define mxe_store(e, ...) mxe_store_at(MXE_AT(e), __VA_ARGS__)
+
+/* Each lane copies n items; cheaper than a load and a store where lanes are side by side. */
+void mxe_copy_at(mxe *e, mxe_addr to, mxe_addr from, mxe_type type, int n, int align_bytes,
+                 unsigned flags, mxe_value predicate);
+#define mxe_copy(e, ...) mxe_copy_at(MXE_AT(e), __VA_ARGS__)
+
+static inline mxe_value mxe_always(void)
+{
+    mxe_value none = {NULL, MXE_I1, false};
+    return none;
+}
+
+/* Shared by the workgroup on GPUs, private to the running thread on the host; 16-byte aligned;
+ * once a kernel, before any use. */
+void mxe_lds_reserve(mxe *e, int size_bytes);
+
+/* What the lanes of the warp, or all of the workgroup, wrote to shared memory before is seen after.
+ * Needed after writing and before the memory is used again. All lanes must arrive: a barrier
+ * must not stand in a branch that only some warps take. */
+void mxe_warp_sync(mxe *e);
+void mxe_barrier(mxe *e);
+
+/* umax or or of an i32 over each aligned run of `group` lanes (a power of two up to 16), in all of
+ * them. Targets with MXGEN_CAP_EXCHANGE. */
+mxe_value mxe_lane_reduce_at(mxe *e, mxe_op op, mxe_value a, int group);
+#define mxe_lane_reduce(e, op, a, group) mxe_lane_reduce_at(MXE_AT(e), (op), (a), (group))
+
+/* Between these a warp is one lane and values are scalars: for the few blocks that do not fill the
+ * host's vectors. Changes nothing where values are scalars anyway. */
+void mxe_scalar_begin(mxe *e);
+void mxe_scalar_end(mxe *e);
+
+/* ---- Kernels ---- */
+
+void mxe_init(mxe *e, const mxgen_target *target, LLVMContextRef context, LLVMModuleRef module);
+void mxe_finish(mxe *e);
+/* Between these the builder stands in the kernel. `threads` is the workgroup's size. */
+void mxe_kernel_begin(mxe *e, const char *symbol, const mxe_arg *args, int n_args, int threads);
+void mxe_kernel_end(mxe *e);
+
+#endif

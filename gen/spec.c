@@ -1,0 +1,409 @@
+/* Variants: enumeration, names, rules and launch as JSON. */
+#include <assert.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/template.h"
+#include "mxgen/error.h"
+#include "mxgen/pack.h"
+
+int mxgen_spec_param(const mxgen_spec *spec, const char *name)
+{
+    for (int i = 0; i < spec->n_params; i++) {
+        if (!strcmp(spec->param_names[i], name))
+            return spec->params[i];
+    }
+    return -1;
+}
+
+static void format_into(char *text, size_t size, const char *format, va_list args)
+{
+    int length = vsnprintf(text, size, format, args);
+    assert(length >= 0 && (size_t)length < size);
+    (void)length;
+}
+
+void mxgen_kernel_rule(mxgen_kernel *kernel, const char *rule, const char *when_format, ...)
+{
+    assert(kernel->n_rules < MXGEN_MAX_RULES);
+    mxgen_rule *slot = &kernel->rules[kernel->n_rules++];
+    va_list args;
+    va_start(args, when_format);
+    format_into(slot->when, sizeof(slot->when), when_format, args);
+    va_end(args);
+    slot->rule = rule;
+}
+
+void mxgen_kernel_pointer(mxgen_kernel *kernel, const char *name, unsigned flags, int align_bytes)
+{
+    assert(kernel->n_args < MXE_MAX_ARGS);
+    kernel->args[kernel->n_args++] = (mxe_arg){name, MXE_ARG_POINTER, flags, align_bytes};
+}
+
+void mxgen_kernel_scalar(mxgen_kernel *kernel, const char *name, mxe_arg_kind kind,
+                         const char *value_format, ...)
+{
+    assert(kernel->n_args < MXE_MAX_ARGS);
+    va_list args;
+    va_start(args, value_format);
+    format_into(kernel->arg_values[kernel->n_args], MXGEN_EXPR_BYTES, value_format, args);
+    va_end(args);
+    kernel->args[kernel->n_args++] = (mxe_arg){name, kind, 0, 0};
+}
+
+/* ---- Names ---- */
+
+/* Short forms in kernel names, so that a name stays readable and unique. */
+static void append_param(char *text, size_t size, const char *name, int value)
+{
+    static const struct {
+        const char *name, *letter;
+    } letters[] = {
+        {"BLOCKS_PER_PROGRAM", "b"}, {"num_warps", "w"}, {"LANES_PER_BLOCK", "l"}, {"VEC", "v"},
+        {"NUM_LOADS", "u"},          {"STAGED", "s"},    {"CACHE", "c"},           {"ROW_MAP", "m"},
+        {"BLOCK_M", "bm"},           {"BLOCK_N", "bn"},  {"INDEX_BITS", "i"}};
+    const char *letter = name;
+    for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++) {
+        if (!strcmp(letters[i].name, name))
+            letter = letters[i].letter;
+    }
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "_%s%d", letter, value);
+}
+
+static bool is_launch_param(const mxgen_template *tmpl, const char *name)
+{
+    for (const char *const *p = tmpl->launch_params; p && *p; p++) {
+        if (!strcmp(*p, name))
+            return true;
+    }
+    return false;
+}
+
+static void set_names(mxgen_spec *spec)
+{
+    const mxgen_key *key = &spec->key;
+    char stem[80];
+    snprintf(stem, sizeof(stem), "mx_%s_%s_%s%s_%s", mx_op_name(key->op),
+             mx_format_get(key->format)->name, mx_dtype_get(key->dtype)->name,
+             key->profile == MX_PROFILE_DEMOTED_255 ? "_d255" : "", mx_layout_name(key->layout));
+    snprintf(spec->name, sizeof(spec->name), "%s", stem);
+    snprintf(spec->symbol, sizeof(spec->symbol), "%s", stem);
+    for (int i = 0; i < spec->n_params; i++) {
+        append_param(spec->name, sizeof(spec->name), spec->param_names[i], spec->params[i]);
+        if (!is_launch_param(spec->tmpl, spec->param_names[i]))
+            append_param(spec->symbol, sizeof(spec->symbol), spec->param_names[i], spec->params[i]);
+    }
+}
+
+/* ---- Enumeration ---- */
+
+static const mxgen_template *template_for(mx_layout layout)
+{
+    for (size_t i = 0; i < mxgen_n_templates; i++) {
+        if (mxgen_templates[i]->layouts & (1u << layout))
+            return mxgen_templates[i];
+    }
+    return NULL;
+}
+
+static mxgen_spec first_spec(const mxgen_template *tmpl, const mxgen_target *target,
+                             const mxgen_key *key)
+{
+    mxgen_spec spec = {.tmpl = tmpl, .target = target, .key = *key, .n_params = tmpl->n_params};
+    assert(tmpl->n_params <= MXGEN_MAX_PARAMS);
+    for (int i = 0; i < tmpl->n_params; i++) {
+        spec.param_names[i] = tmpl->params[i].name;
+        spec.params[i] = tmpl->params[i].values[0];
+    }
+    return spec;
+}
+
+/* Counts through the values of all parameters, the last fastest; false after the last. */
+static bool next_spec(mxgen_spec *spec)
+{
+    for (int i = spec->n_params - 1; i >= 0; i--) {
+        const mxgen_param *param = &spec->tmpl->params[i];
+        int at = 0;
+        while (param->values[at] != spec->params[i])
+            at++;
+        if (at + 1 < param->n_values) {
+            spec->params[i] = param->values[at + 1];
+            return true;
+        }
+        spec->params[i] = param->values[0];
+    }
+    return false;
+}
+
+typedef struct ranked {
+    mxgen_spec spec;
+    double cost;
+    size_t order;
+} ranked;
+
+static int by_cost(const void *a, const void *b)
+{
+    const ranked *left = a, *right = b;
+    if (left->cost != right->cost)
+        return left->cost < right->cost ? -1 : 1;
+    return left->order < right->order ? -1 : 1;
+}
+
+typedef struct spec_list {
+    mxgen_spec *items;
+    size_t n, capacity;
+} spec_list;
+
+static void *grown(void *items, size_t n, size_t *capacity, size_t item_bytes)
+{
+    if (n < *capacity)
+        return items;
+    *capacity = *capacity ? *capacity * 2 : 64;
+    return realloc(items, *capacity * item_bytes);
+}
+
+static mx_status add_key(spec_list *list, const mxgen_target *target, const mxgen_key *key,
+                         int max_rank, mx_error *err)
+{
+    const mxgen_template *tmpl = template_for(key->layout);
+    ranked *found = NULL;
+    size_t n = 0, capacity = 0;
+    char why[256];
+    if (!tmpl)
+        return MX_OK;
+    mxgen_spec spec = first_spec(tmpl, target, key);
+    do {
+        if (!tmpl->applies(&spec, why, sizeof(why)) || !tmpl->explored(&spec))
+            continue;
+        ranked *more = grown(found, n, &capacity, sizeof(*found));
+        if (!more) {
+            free(found);
+            return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", n);
+        }
+        found = more;
+        found[n] = (ranked){spec, tmpl->cost(&spec), n};
+        n++;
+    } while (next_spec(&spec));
+    if (n)
+        qsort(found, n, sizeof(*found), by_cost);
+    for (size_t i = 0; i < n && (max_rank == 0 || i < (size_t)max_rank); i++) {
+        mxgen_spec *more = grown(list->items, list->n, &list->capacity, sizeof(*list->items));
+        if (!more) {
+            free(found);
+            return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", list->n);
+        }
+        list->items = more;
+        found[i].spec.rank = (int)i;
+        set_names(&found[i].spec);
+        list->items[list->n++] = found[i].spec;
+    }
+    free(found);
+    return MX_OK;
+}
+
+static bool filter_has(const void *values, size_t n, size_t item_bytes, int wanted)
+{
+    for (size_t i = 0; i < n; i++) {
+        int value;
+        memcpy(&value, (const char *)values + i * item_bytes, sizeof(value));
+        if (value == wanted)
+            return true;
+    }
+    return n == 0;
+}
+
+static bool filter_key(const mxgen_filter *filter, const mxgen_key *key)
+{
+    if (key->op != MX_OP_QDQ && key->profile != MX_PROFILE_PACKED)
+        return false;
+    if (!filter)
+        return true;
+    return filter_has(filter->ops, filter->n_ops, sizeof(mx_op), key->op) &&
+           filter_has(filter->formats, filter->n_formats, sizeof(mx_format), key->format) &&
+           filter_has(filter->dtypes, filter->n_dtypes, sizeof(mx_dtype), key->dtype) &&
+           filter_has(filter->layouts, filter->n_layouts, sizeof(mx_layout), key->layout);
+}
+
+mx_status mxgen_enumerate(const mxgen_target *target, const mxgen_filter *filter,
+                          mxgen_spec **specs, size_t *n, mx_error *err)
+{
+    enum {
+        KEYS = MX_OP_COUNT * MX_FORMAT_COUNT * MX_DTYPE_COUNT * MX_PROFILE_COUNT * MX_LAYOUT_COUNT
+    };
+    spec_list list = {0};
+    for (int i = 0; i < KEYS; i++) {
+        int rest = i;
+        mxgen_key key;
+        key.layout = (mx_layout)(rest % MX_LAYOUT_COUNT), rest /= MX_LAYOUT_COUNT;
+        key.profile = (mx_profile)(rest % MX_PROFILE_COUNT), rest /= MX_PROFILE_COUNT;
+        key.dtype = (mx_dtype)(rest % MX_DTYPE_COUNT), rest /= MX_DTYPE_COUNT;
+        key.format = (mx_format)(rest % MX_FORMAT_COUNT), rest /= MX_FORMAT_COUNT;
+        key.op = (mx_op)rest;
+        if (!filter_key(filter, &key))
+            continue;
+        int max_rank = filter ? filter->max_rank : 0;
+        mx_status status = add_key(&list, target, &key, max_rank, err);
+        if (status != MX_OK) {
+            free(list.items);
+            return status;
+        }
+    }
+    *specs = list.items;
+    *n = list.n;
+    return MX_OK;
+}
+
+mx_status mxgen_spec_find(const mxgen_target *target, const char *name, mxgen_spec *out,
+                          mx_error *err)
+{
+    mxgen_spec *specs;
+    size_t n;
+    mx_status status = mxgen_enumerate(target, NULL, &specs, &n, err);
+    if (status != MX_OK)
+        return status;
+    status = MX_ERR_NOT_FOUND;
+    for (size_t i = 0; i < n && status != MX_OK; i++) {
+        if (!strcmp(specs[i].name, name)) {
+            *out = specs[i];
+            status = MX_OK;
+        }
+    }
+    free(specs);
+    if (status != MX_OK)
+        return mx_fail(err, status, "%s has no kernel named %s; `mxgen list` on a pack shows names",
+                       target->name, name);
+    return MX_OK;
+}
+
+static mx_status set_param(mxgen_spec *spec, const char *name, int value, mx_error *err)
+{
+    for (int i = 0; i < spec->n_params; i++) {
+        if (strcmp(spec->param_names[i], name))
+            continue;
+        const mxgen_param *param = &spec->tmpl->params[i];
+        for (int v = 0; v < param->n_values; v++) {
+            if (param->values[v] == value) {
+                spec->params[i] = value;
+                return MX_OK;
+            }
+        }
+        char values[160] = "";
+        for (int v = 0; v < param->n_values; v++)
+            snprintf(values + strlen(values), sizeof(values) - strlen(values), " %d",
+                     param->values[v]);
+        return mx_fail(err, MX_ERR_INVALID, "parameter %s=%d is out of range; it can be%s", name,
+                       value, values);
+    }
+    char names[256] = "";
+    for (int i = 0; i < spec->n_params; i++)
+        snprintf(names + strlen(names), sizeof(names) - strlen(names), " %s", spec->param_names[i]);
+    return mx_fail(err, MX_ERR_INVALID, "template %s has no parameter %s; it has%s",
+                   spec->tmpl->name, name, names);
+}
+
+mx_status mxgen_spec_make(const mxgen_target *target, const mxgen_key *key,
+                          const char *const *param_names, const int *param_values, size_t n_params,
+                          mxgen_spec *out, mx_error *err)
+{
+    spec_list list = {0};
+    char why[256];
+    mx_status status = add_key(&list, target, key, 0, err);
+    if (status != MX_OK)
+        return status;
+    if (list.n == 0) {
+        free(list.items);
+        return mx_fail(err, MX_ERR_UNSUPPORTED, "%s has no kernel for %s %s %s, layout %s",
+                       target->name, mx_op_name(key->op), mx_format_get(key->format)->name,
+                       mx_dtype_get(key->dtype)->name, mx_layout_name(key->layout));
+    }
+    /* Parameters that were not named follow those that were: the best variant that has them. */
+    mxgen_spec wanted = list.items[0];
+    for (size_t i = 0; i < n_params && status == MX_OK; i++)
+        status = set_param(&wanted, param_names[i], param_values[i], err);
+    for (size_t i = 0; i < list.n && status == MX_OK; i++) {
+        bool same = true;
+        for (size_t k = 0; k < n_params; k++)
+            same = same && mxgen_spec_param(&list.items[i], param_names[k]) == param_values[k];
+        if (same) {
+            wanted = list.items[i];
+            break;
+        }
+    }
+    free(list.items);
+    if (status != MX_OK)
+        return status;
+    if (!wanted.tmpl->applies(&wanted, why, sizeof(why)))
+        return mx_fail(err, MX_ERR_INVALID, "not applicable: %s", why);
+    set_names(&wanted);
+    *out = wanted;
+    return MX_OK;
+}
+
+/* ---- JSON ---- */
+
+static mx_status dump(json_t *json, char **text, mx_error *err)
+{
+    *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    return *text ? MX_OK : mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a launch rule");
+}
+
+static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
+{
+    memset(kernel, 0, sizeof(*kernel));
+    spec->tmpl->describe(spec, kernel);
+    if (spec->target->max_grid_threads)
+        mxgen_kernel_rule(kernel, "the grid fits the launch queue", "(%s) * %d <= %lld",
+                          kernel->grid_x, kernel->threads,
+                          (long long)spec->target->max_grid_threads);
+}
+
+mx_status mxgen_spec_rules_json(const mxgen_spec *spec, char **json, mx_error *err)
+{
+    mxgen_kernel kernel;
+    describe(spec, &kernel);
+    json_t *rules = json_array();
+    for (int i = 0; i < kernel.n_rules; i++)
+        json_array_append_new(rules, json_pack("{s:s,s:s}", "rule", kernel.rules[i].rule, "when",
+                                               kernel.rules[i].when));
+    return dump(rules, json, err);
+}
+
+static json_t *arg_json(const mxgen_kernel *kernel, int i)
+{
+    static const char *const kinds[] = {"pointer", "i32", "i64"};
+    const mxe_arg *arg = &kernel->args[i];
+    if (arg->kind == MXE_ARG_POINTER)
+        return json_pack("{s:s,s:s,s:s}", "name", arg->name, "kind", "pointer", "buffer",
+                         arg->name);
+    return json_pack("{s:s,s:s,s:s}", "name", arg->name, "kind", kinds[arg->kind], "value",
+                     kernel->arg_values[i]);
+}
+
+mx_status mxgen_spec_launch_json(const mxgen_spec *spec, char **json, mx_error *err)
+{
+    mxgen_kernel kernel;
+    char threads[16], lds[16];
+    describe(spec, &kernel);
+    snprintf(threads, sizeof(threads), "%d", kernel.threads);
+    /* The host's scratch is on the stack. */
+    snprintf(lds, sizeof(lds), "%d", spec->target->kind == MXGEN_HOST ? 0 : kernel.lds_bytes);
+    json_t *args = json_array();
+    for (int i = 0; i < kernel.n_args; i++)
+        json_array_append_new(args, arg_json(&kernel, i));
+    return dump(json_pack("{s:[s,s,s],s:[s,s,s],s:s,s:o}", "grid", kernel.grid_x, "1", "1", "block",
+                          threads, "1", "1", "lds_bytes", lds, "args", args),
+                json, err);
+}
+
+mx_status mxgen_spec_params_json(const mxgen_spec *spec, char **json, mx_error *err)
+{
+    json_t *params = json_object();
+    for (int i = 0; i < spec->n_params; i++)
+        json_object_set_new(params, spec->param_names[i], json_integer(spec->params[i]));
+    return dump(params, json, err);
+}

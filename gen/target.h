@@ -1,0 +1,47 @@
+/* The target table: one row a chip. Templates and the emit layer ask for a capability or a
+ * quantity; nothing outside gen/ asks for a name. */
+#ifndef MXGEN_TARGET_H
+#define MXGEN_TARGET_H
+
+#include <stdbool.h>
+
+#include "gen/gen.h"
+
+typedef enum mxgen_kind { MXGEN_AMDGPU = 0, MXGEN_NVPTX, MXGEN_HOST } mxgen_kind;
+
+/* Capabilities; what is absent has an expansion in the emit layer or keeps a variant from
+ * applying. */
+enum {
+    MXGEN_CAP_EXCHANGE = 1u << 0,   /* lanes of a warp can read each other's values */
+    MXGEN_CAP_UNALIGNED = 1u << 1,  /* 4-byte global accesses at any address, in hardware */
+    MXGEN_CAP_SPLIT_TAIL = 1u << 2, /* guarding costs: emit whole groups and the tail apart */
+    MXGEN_CAP_DPP = 1u << 3,        /* lane exchange within 16 lanes as an operand modifier */
+    MXGEN_CAP_AGPR = 1u << 4,       /* accumulation registers beside the vector registers */
+};
+
+struct mxgen_target {
+    const char *name;
+    const char *summary;
+    const char *triple, *cpu, *features;
+    mxgen_kind kind;
+    unsigned caps;
+    int lanes;        /* lanes of a warp (wave) as templates see it */
+    int simd_width;   /* lanes that one value carries: 1 on GPUs, `lanes` on the host */
+    int lds_bytes;    /* a workgroup may use; on the host, scratch on a thread's stack */
+    int max_threads;  /* a workgroup may have */
+    int vgprs;        /* vector registers a SIMD has for one lane position */
+    int vgpr_granule; /* allocation unit */
+    int max_waves;    /* a SIMD holds */
+    int compute_units;
+    int64_t max_grid_threads; /* a launch may have in x; 0: no limit below the runtime's */
+};
+
+static inline bool mxgen_target_has(const mxgen_target *target, unsigned cap)
+{
+    return (target->caps & cap) == cap;
+}
+
+/* Waves a SIMD can hold, by vector registers alone; `vgprs` as the kernel descriptor has it. */
+int mxgen_target_occupancy(const mxgen_target *target, int vgprs);
+
+#endif

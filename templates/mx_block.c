@@ -1,0 +1,428 @@
+#include "templates/mx_block.h"
+
+enum { EXPONENT_MASK = 0x7f800000, EXPONENT_ONE = 0x00800000 };
+
+/* ---- Elements ---- */
+
+void mx_split_words(mxe *e, mx_dtype dtype, const mxe_value *words, int count, mxe_value *raw)
+{
+    for (int i = 0; i < count; i++) {
+        if (dtype == MX_DTYPE_F32)
+            raw[i] = words[i];
+        else if (i % 2 == 0)
+            raw[i] = mxe_and(e, words[i / 2], mxe_i32(e, 0xffff));
+        else
+            raw[i] = mxe_lshr(e, words[i / 2], mxe_i32(e, 16));
+    }
+}
+
+void mx_join_words(mxe *e, mx_dtype dtype, const mxe_value *raw, int count, mxe_value *words)
+{
+    for (int i = 0; i < count; i++) {
+        if (dtype == MX_DTYPE_F32)
+            words[i] = raw[i];
+        else if (i % 2 == 1)
+            words[i / 2] = mxe_or(e, raw[i - 1], mxe_shl(e, raw[i], mxe_i32(e, 16)));
+    }
+}
+
+/* Exact. */
+static mxe_value raw_to_f32(mxe *e, mx_dtype dtype, mxe_value raw)
+{
+    if (dtype == MX_DTYPE_F32)
+        return mxe_bitcast(e, raw, MXE_F32);
+    if (dtype == MX_DTYPE_BF16)
+        return mxe_bitcast(e, mxe_shl(e, raw, mxe_i32(e, 16)), MXE_F32);
+    mxe_value half = mxe_bitcast(e, mxe_zext(e, raw, MXE_I16), MXE_F16);
+    return mxe_fcast(e, half, MXE_F32);
+}
+
+/* Nearest even for f16. What is decoded has 8 significant bits at most, so that bf16 is a
+ * truncation. */
+static mxe_value f32_to_raw(mxe *e, mx_dtype dtype, mxe_value value)
+{
+    if (dtype == MX_DTYPE_F32)
+        return mxe_bitcast(e, value, MXE_I32);
+    if (dtype == MX_DTYPE_BF16)
+        return mxe_lshr(e, mxe_bitcast(e, value, MXE_I32), mxe_i32(e, 16));
+    mxe_value half = mxe_fcast(e, value, MXE_F16);
+    return mxe_zext(e, mxe_bitcast(e, half, MXE_I16), MXE_I32);
+}
+
+/* ---- Scales ---- */
+
+/* The factors of a power of two that one f32 cannot hold: 2^-s = first * second. `second` has a
+ * NULL ref when it is 1 by construction. */
+typedef struct factors {
+    mxe_value first, second;
+} factors;
+
+static mxe_value field_to_f32(mxe *e, mxe_value bits)
+{
+    return mxe_bitcast(e, bits, MXE_F32);
+}
+
+/* 2^-s from `top` = (E + 128) << 23: s = max(E - demoted - QB + 2, -126), so the exponent field of
+ * 2^-s is min(253 + QB + demoted - (E + 128), 253). The unclamped profile needs up to 2^134. */
+static factors encode_scale(mxe *e, const mx_shape *shape, mxe_value top, int demoted)
+{
+    int64_t field = 253 + mx_format_get(shape->format)->code_bits + demoted;
+    mxe_value wanted = mxe_sub(e, mxe_i32(e, field << 23), top);
+    mxe_value bits = mxe_umin(e, wanted, mxe_i32(e, 253LL << 23));
+    factors scale = {field_to_f32(e, bits), {NULL, MXE_F32, false}};
+    if (shape->profile == MX_PROFILE_DEMOTED_255) {
+        mxe_value rest = mxe_add(e, mxe_sub(e, wanted, bits), mxe_i32(e, 127LL << 23));
+        scale.second = field_to_f32(e, rest);
+    }
+    return scale;
+}
+
+/* 2^s from byte 0 = E + 127: the exponent field of 2^s is max(byte0 + 2 - QB - demoted, 1). */
+static factors decode_scale(mxe *e, const mx_shape *shape, mxe_value byte0, int demoted)
+{
+    int64_t bias = 2 - mx_format_get(shape->format)->code_bits - demoted;
+    mxe_value wanted = mxe_add(e, byte0, mxe_i32(e, bias));
+    mxe_value field = mxe_smax(e, wanted, mxe_i32(e, 1));
+    factors scale = {field_to_f32(e, mxe_shl(e, field, mxe_i32(e, 23))), {NULL, MXE_F32, false}};
+    if (shape->profile == MX_PROFILE_DEMOTED_255) {
+        mxe_value rest = mxe_add(e, mxe_sub(e, wanted, field), mxe_i32(e, 127));
+        scale.second = field_to_f32(e, mxe_shl(e, rest, mxe_i32(e, 23)));
+    }
+    return scale;
+}
+
+/* Both products are exact or underflow to what rounds to 0. */
+static mxe_value scaled(mxe *e, mxe_value value, const factors pair[2], mxe_value demoted)
+{
+    mxe_value first = mxe_select(e, demoted, pair[1].first, pair[0].first);
+    value = mxe_fmul(e, value, first);
+    if (!pair[0].second.ref)
+        return value;
+    return mxe_fmul(e, value, mxe_select(e, demoted, pair[1].second, pair[0].second));
+}
+
+/* ---- Codes ---- */
+
+/* Exponents are compared as t = (E + 128) << 23, which Inf and NaN wrap to 0. `floor` is what zero
+ * and subnormals of the type have; a block with nothing above it demotes no pair. */
+static mxe_value block_exponent(mxe *e, const mx_shape *shape, const mxe_value *t)
+{
+    int64_t floor = 128 - mx_dtype_get(shape->dtype)->exponent_bias;
+    mxe_value top = t[0];
+    for (int i = 1; i < shape->count; i++)
+        top = mxe_umax(e, top, t[i]);
+    top = mxe_lane_reduce(e, MXE_UMAX, top, shape->lanes);
+    return mxe_umax(e, top, mxe_i32(e, floor << 23));
+}
+
+void mx_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes)
+{
+    const mx_format_info *format = mx_format_get(shape->format);
+    int64_t floor = 128 - mx_dtype_get(shape->dtype)->exponent_bias;
+    mxe_value x[16], t[16], bits = mxe_i32(e, 0);
+    for (int i = 0; i < shape->count; i++) {
+        x[i] = raw_to_f32(e, shape->dtype, raw[i]);
+        t[i] = mxe_add(e, mxe_bitcast(e, x[i], MXE_I32), mxe_i32(e, EXPONENT_ONE));
+        t[i] = mxe_and(e, t[i], mxe_i32(e, EXPONENT_MASK));
+    }
+    mxe_value top = block_exponent(e, shape, t);
+    mxe_value at_floor = mxe_eq(e, top, mxe_i32(e, floor << 23));
+    mxe_value threshold = mxe_select(e, at_floor, mxe_i32(e, 0), top);
+    factors scale[2] = {encode_scale(e, shape, top, 0), encode_scale(e, shape, top, 1)};
+    for (int p = 0; p < shape->count / 2; p++) {
+        mxe_value larger = mxe_umax(e, t[2 * p], t[2 * p + 1]);
+        codes->demoted[p] = mxe_ult(e, larger, threshold);
+        bits = mxe_or(e, bits, mxe_select(e, codes->demoted[p], mxe_i32(e, 1 << p), mxe_i32(e, 0)));
+    }
+    if (shape->lanes > 1) {
+        mxe_value shift = mxe_mul(e, shape->part, mxe_i32(e, shape->count / 2));
+        bits = mxe_lane_reduce(e, MXE_OR, mxe_shl(e, bits, shift), shape->lanes);
+    }
+    mxe_value byte0 = mxe_sub(e, mxe_lshr(e, top, mxe_i32(e, 23)), mxe_i32(e, 1));
+    codes->header = mxe_or(e, byte0, mxe_shl(e, bits, mxe_i32(e, 8)));
+    for (int i = 0; i < shape->count; i++) {
+        mxe_value demoted = codes->demoted[i / 2], limit = mxe_i32(e, format->code_max);
+        if (shape->profile == MX_PROFILE_DEMOTED_255)
+            limit = mxe_select(e, demoted, mxe_i32(e, 2 * format->code_max + 1), limit);
+        codes->q[i] = mxe_round_clamped(e, scaled(e, x[i], scale, demoted), limit);
+    }
+}
+
+void mx_decode(mxe *e, const mx_shape *shape, const mx_codes *codes, const mxe_value *raw_in,
+               mxe_value *raw_out)
+{
+    mxe_value byte0 = mxe_and(e, codes->header, mxe_i32(e, 0xff));
+    factors scale[2] = {decode_scale(e, shape, byte0, 0), decode_scale(e, shape, byte0, 1)};
+    for (int i = 0; i < shape->count; i++) {
+        mxe_value y = mxe_fcast(e, codes->q[i], MXE_F32);
+        raw_out[i] = f32_to_raw(e, shape->dtype, scaled(e, y, scale, codes->demoted[i / 2]));
+        if (raw_in && shape->profile == MX_PROFILE_DEMOTED_255) {
+            mxe_value nan = mxe_is_nan(e, raw_to_f32(e, shape->dtype, raw_in[i]));
+            raw_out[i] = mxe_select(e, nan, raw_in[i], raw_out[i]);
+        }
+    }
+}
+
+/* ---- Packed bytes ---- */
+
+int mx_record_align(mx_format format)
+{
+    return format == MX_FORMAT_MX9 ? 2 : 4;
+}
+
+static mx_run run_of(mxe_type type, int n, int offset, int part_bytes, int only_part)
+{
+    mx_run run = {
+        .type = type, .n = n, .offset = offset, .part_bytes = part_bytes, .only_part = only_part};
+    return run;
+}
+
+/* Codes that fill `bits` bits, first lowest, from this lane: at most 32 bits. */
+static mxe_value join_bits(mxe *e, const mxe_value *q, int count, int bits)
+{
+    mxe_value word = mxe_i32(e, 0), mask = mxe_i32(e, (1 << bits) - 1);
+    for (int i = 0; i < count; i++) {
+        mxe_value code = bits * (i + 1) == 32 ? q[i] : mxe_and(e, q[i], mask);
+        word = mxe_or(e, word, mxe_shl(e, code, mxe_i32(e, bits * i)));
+    }
+    return word;
+}
+
+static void pack_mx9(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record *record)
+{
+    mx_run *body = &record->runs[1];
+    record->runs[0] = run_of(MXE_I16, 1, 0, 0, 0);
+    record->runs[0].items[0] = mxe_zext(e, codes->header, MXE_I16);
+    if (shape->count == 2) {
+        *body = run_of(MXE_I16, 1, 2, 2, -1);
+        body->items[0] = mxe_zext(e, join_bits(e, codes->q, 2, 8), MXE_I16);
+        return;
+    }
+    *body = run_of(MXE_I32, shape->count / 4, 2, shape->count, -1);
+    for (int i = 0; i < shape->count / 4; i++)
+        body->items[i] = mxe_pack_bytes(e, &codes->q[4 * i]);
+}
+
+static void pack_mx6(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record *record)
+{
+    mxe_value signs = mxe_i32(e, 0);
+    for (int i = 0; i < shape->count; i++) {
+        mxe_value bit = mxe_lshr(e, codes->q[i], mxe_i32(e, 31 - i));
+        signs = mxe_or(e, signs, mxe_and(e, bit, mxe_i32(e, 1 << i)));
+    }
+    if (shape->lanes > 1) {
+        signs = mxe_shl(e, signs, mxe_mul(e, shape->part, mxe_i32(e, shape->count)));
+        signs = mxe_lane_reduce(e, MXE_OR, signs, shape->lanes);
+    }
+    mxe_value first = mxe_or(e, codes->header, mxe_shl(e, signs, mxe_i32(e, 16)));
+    mx_run *body = &record->runs[1];
+    if (shape->lanes == 1) {
+        record->n_runs = 1;
+        record->runs[0] = run_of(MXE_I32, 3, 0, 0, -1);
+        record->runs[0].items[1] = join_bits(e, codes->q, 8, 4);
+        record->runs[0].items[2] = join_bits(e, codes->q + 8, 8, 4);
+    } else {
+        mxe_type type = shape->count == 8 ? MXE_I32 : shape->count == 4 ? MXE_I16 : MXE_I8;
+        record->runs[0] = run_of(MXE_I32, 1, 0, 0, 0);
+        *body = run_of(type, 1, 4, shape->count / 2, -1);
+        body->items[0] = mxe_zext(e, join_bits(e, codes->q, shape->count, 4), type);
+    }
+    record->runs[0].items[0] = first;
+}
+
+static void pack_mx4_alone(mxe *e, const mx_codes *codes, mxe_value words[2])
+{
+    words[0] = codes->header;
+    words[1] = mxe_i32(e, 0);
+    for (int i = 0; i < 16; i++) {
+        int at = 16 + 3 * i;
+        mxe_value code = mxe_and(e, codes->q[i], mxe_i32(e, 7));
+        if (at < 32)
+            words[0] = mxe_or(e, words[0], mxe_shl(e, code, mxe_i32(e, at)));
+        if (at >= 32)
+            words[1] = mxe_or(e, words[1], mxe_shl(e, code, mxe_i32(e, at - 32)));
+        else if (at + 3 > 32)
+            words[1] = mxe_or(e, words[1], mxe_lshr(e, code, mxe_i32(e, 32 - at)));
+    }
+}
+
+static void pack_mx4(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record *record)
+{
+    mxe_value words[2];
+    record->n_runs = 1;
+    record->runs[0] = run_of(MXE_I32, 2, 0, 0, shape->lanes == 1 ? -1 : 0);
+    if (shape->lanes == 1) {
+        pack_mx4_alone(e, codes, words);
+    } else {
+        /* Codes of one lane end within a byte: every lane builds the whole record. */
+        mxe_value shift =
+            mxe_add(e, mxe_mul(e, shape->part, mxe_i32(e, 3 * shape->count)), mxe_i32(e, 16));
+        mxe_value bits = mxe_zext(e, join_bits(e, codes->q, shape->count, 3), MXE_I64);
+        bits = mxe_shl(e, bits, mxe_zext(e, shift, MXE_I64));
+        words[0] = mxe_lane_reduce(e, MXE_OR, mxe_zext(e, bits, MXE_I32), shape->lanes);
+        words[0] = mxe_or(e, words[0], codes->header);
+        words[1] = mxe_zext(e, mxe_lshr(e, bits, mxe_i64(e, 32)), MXE_I32);
+        words[1] = mxe_lane_reduce(e, MXE_OR, words[1], shape->lanes);
+    }
+    record->runs[0].items[0] = words[0];
+    record->runs[0].items[1] = words[1];
+}
+
+void mx_pack(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record *record)
+{
+    record->n_runs = 2;
+    if (shape->format == MX_FORMAT_MX9)
+        pack_mx9(e, shape, codes, record);
+    else if (shape->format == MX_FORMAT_MX6)
+        pack_mx6(e, shape, codes, record);
+    else
+        pack_mx4(e, shape, codes, record);
+}
+
+void mx_record_to_load(const mx_shape *shape, mx_record *record)
+{
+    record->n_runs = 2;
+    if (shape->format == MX_FORMAT_MX4) {
+        record->n_runs = 1;
+        record->runs[0] = run_of(MXE_I32, 2, 0, 0, -1);
+    } else if (shape->format == MX_FORMAT_MX9) {
+        record->runs[0] = run_of(MXE_I16, 1, 0, 0, -1);
+        if (shape->count == 2)
+            record->runs[1] = run_of(MXE_I16, 1, 2, 2, -1);
+        else
+            record->runs[1] = run_of(MXE_I32, shape->count / 4, 2, shape->count, -1);
+    } else if (shape->lanes == 1) {
+        record->n_runs = 1;
+        record->runs[0] = run_of(MXE_I32, 3, 0, 0, -1);
+    } else {
+        mxe_type type = shape->count == 8 ? MXE_I32 : shape->count == 4 ? MXE_I16 : MXE_I8;
+        record->runs[0] = run_of(MXE_I32, 1, 0, 0, -1);
+        record->runs[1] = run_of(type, 1, 4, shape->count / 2, -1);
+    }
+}
+
+/* Bits [at, at + bits) of a word, sign-extended. */
+static mxe_value signed_field(mxe *e, mxe_value word, int at, int bits)
+{
+    if (at + bits < 32)
+        word = mxe_shl(e, word, mxe_i32(e, 32 - at - bits));
+    return mxe_ashr(e, word, mxe_i32(e, 32 - bits));
+}
+
+static void unpack_mx9(mxe *e, const mx_shape *shape, const mx_record *record, mx_codes *codes)
+{
+    codes->header = mxe_zext(e, record->runs[0].items[0], MXE_I32);
+    for (int i = 0; i < shape->count; i++) {
+        mxe_value word = mxe_zext(e, record->runs[1].items[i / 4], MXE_I32);
+        codes->q[i] = signed_field(e, word, 8 * (i % 4), 8);
+    }
+}
+
+static void unpack_mx6(mxe *e, const mx_shape *shape, const mx_record *record, mx_codes *codes)
+{
+    mxe_value first = record->runs[0].items[0];
+    codes->header = mxe_and(e, first, mxe_i32(e, 0xffff));
+    mxe_value signs = mxe_lshr(e, first, mxe_i32(e, 16));
+    if (shape->lanes > 1)
+        signs = mxe_lshr(e, signs, mxe_mul(e, shape->part, mxe_i32(e, shape->count)));
+    for (int i = 0; i < shape->count; i++) {
+        mxe_value word = shape->lanes == 1 ? record->runs[0].items[1 + i / 8]
+                                           : mxe_zext(e, record->runs[1].items[0], MXE_I32);
+        mxe_value low = mxe_and(e, mxe_lshr(e, word, mxe_i32(e, 4 * (i % 8))), mxe_i32(e, 15));
+        mxe_value sign = mxe_and(e, mxe_lshr(e, signs, mxe_i32(e, i)), mxe_i32(e, 1));
+        codes->q[i] = mxe_sub(e, low, mxe_shl(e, sign, mxe_i32(e, 4)));
+    }
+}
+
+static void unpack_mx4(mxe *e, const mx_shape *shape, const mx_record *record, mx_codes *codes)
+{
+    mxe_value low = record->runs[0].items[0], high = record->runs[0].items[1];
+    codes->header = mxe_and(e, low, mxe_i32(e, 0xffff));
+    if (shape->lanes > 1) {
+        mxe_value shift =
+            mxe_add(e, mxe_mul(e, shape->part, mxe_i32(e, 3 * shape->count)), mxe_i32(e, 16));
+        mxe_value all = mxe_or(e, mxe_zext(e, low, MXE_I64),
+                               mxe_shl(e, mxe_zext(e, high, MXE_I64), mxe_i64(e, 32)));
+        all = mxe_lshr(e, all, mxe_zext(e, shift, MXE_I64));
+        mxe_value mine = mxe_zext(e, all, MXE_I32);
+        for (int i = 0; i < shape->count; i++)
+            codes->q[i] = signed_field(e, mine, 3 * i, 3);
+        return;
+    }
+    for (int i = 0; i < 16; i++) {
+        int at = 16 + 3 * i;
+        if (at + 3 <= 32)
+            codes->q[i] = signed_field(e, low, at, 3);
+        else if (at >= 32)
+            codes->q[i] = signed_field(e, high, at - 32, 3);
+        else
+            codes->q[i] = signed_field(
+                e,
+                mxe_or(e, mxe_lshr(e, low, mxe_i32(e, at)), mxe_shl(e, high, mxe_i32(e, 32 - at))),
+                0, 3);
+    }
+}
+
+void mx_unpack(mxe *e, const mx_shape *shape, const mx_record *record, mx_codes *codes)
+{
+    if (shape->format == MX_FORMAT_MX9)
+        unpack_mx9(e, shape, record, codes);
+    else if (shape->format == MX_FORMAT_MX6)
+        unpack_mx6(e, shape, record, codes);
+    else
+        unpack_mx4(e, shape, record, codes);
+    mxe_value bits = mxe_lshr(e, codes->header, mxe_i32(e, 8));
+    if (shape->lanes > 1)
+        bits = mxe_lshr(e, bits, mxe_mul(e, shape->part, mxe_i32(e, shape->count / 2)));
+    for (int p = 0; p < shape->count / 2; p++) {
+        mxe_value bit = mxe_and(e, bits, mxe_i32(e, 1 << p));
+        codes->demoted[p] = mxe_ne(e, bit, mxe_i32(e, 0));
+    }
+}
+
+mxe_addr mx_run_addr(mxe *e, const mx_shape *shape, const mx_run *run, mxe_addr block)
+{
+    if (run->offset)
+        block.uniform = block.uniform.ref ? mxe_add(e, block.uniform, mxe_i64(e, run->offset))
+                                          : mxe_i64(e, run->offset);
+    if (shape->lanes > 1 && run->part_bytes) {
+        mxe_value part = mxe_mul(e, shape->part, mxe_i32(e, run->part_bytes));
+        if (block.varying.ref)
+            block.varying = mxe_add(e, block.varying, mxe_zext(e, part, block.varying.type));
+        else
+            block.varying = part;
+    }
+    return block;
+}
+
+static int run_align(const mx_run *run, int align_bytes)
+{
+    while (run->offset % align_bytes || run->part_bytes % align_bytes)
+        align_bytes /= 2;
+    return align_bytes;
+}
+
+void mx_record_store(mxe *e, const mx_shape *shape, const mx_record *record, mxe_addr block,
+                     int align_bytes, unsigned flags, mxe_value predicate)
+{
+    for (int r = 0; r < record->n_runs; r++) {
+        const mx_run *run = &record->runs[r];
+        mxe_value when = predicate;
+        if (run->only_part >= 0 && shape->lanes > 1) {
+            mxe_value mine = mxe_eq(e, shape->part, mxe_i32(e, run->only_part));
+            when = when.ref ? mxe_and(e, when, mine) : mine;
+        }
+        mxe_addr addr = mx_run_addr(e, shape, run, block);
+        mxe_store(e, addr, run->type, run->n, run_align(run, align_bytes), flags, when, run->items);
+    }
+}
+
+void mx_record_load(mxe *e, const mx_shape *shape, mx_record *record, mxe_addr block,
+                    int align_bytes, unsigned flags)
+{
+    for (int r = 0; r < record->n_runs; r++) {
+        mx_run *run = &record->runs[r];
+        mxe_addr addr = mx_run_addr(e, shape, run, block);
+        mxe_load(e, addr, run->type, run->n, run_align(run, align_bytes), flags, run->items);
+    }
+}

@@ -1,0 +1,63 @@
+/* The block algorithm, once for all templates: from the elements that one lane has to header and
+ * codes, to packed bytes, and back. `lanes` neighbouring lanes share a block; lane number `part`
+ * of them has elements part * count .. + count - 1, with count = 16 / lanes. */
+#ifndef MXGEN_MX_BLOCK_H
+#define MXGEN_MX_BLOCK_H
+
+#include "gen/emit.h"
+
+typedef struct mx_shape {
+    mx_format format;
+    mx_dtype dtype;
+    mx_profile profile;
+    int lanes; /* 1, 2, 4 or 8 */
+    int count;
+    mxe_value part; /* i32; constant 0 for one lane */
+} mx_shape;
+
+/* Elements as they lie in memory, in the low bits of an i32. */
+void mx_split_words(mxe *e, mx_dtype dtype, const mxe_value *words, int count, mxe_value *raw);
+void mx_join_words(mxe *e, mx_dtype dtype, const mxe_value *raw, int count, mxe_value *words);
+
+typedef struct mx_codes {
+    mxe_value header;     /* byte 0 | demotion bits << 8, the whole block's, in every lane */
+    mxe_value q[16];      /* i32 */
+    mxe_value demoted[8]; /* i1 a pair of this lane */
+} mx_codes;
+
+void mx_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes);
+/* `raw_in` (QDQ's input, else NULL) is what NaN passes through from, where the profile says so. */
+void mx_decode(mxe *e, const mx_shape *shape, const mx_codes *codes, const mxe_value *raw_in,
+               mxe_value *raw_out);
+
+/* A lane's share of a packed block: up to two runs of items. Run r lies at byte
+ * offset + part * part_bytes of the block; only lane `only_part` stores it (all if -1), every
+ * lane may load it. */
+typedef struct mx_run {
+    mxe_type type;
+    int n;
+    int offset, part_bytes, only_part;
+    mxe_value items[4];
+} mx_run;
+
+typedef struct mx_record {
+    int n_runs;
+    mx_run runs[2];
+} mx_record;
+
+/* Largest alignment that runs may assume of a block that starts at a multiple of block_bytes. */
+int mx_record_align(mx_format format);
+/* The runs to store, with items. */
+void mx_pack(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record *record);
+/* The runs to load, without items; then, with items, their meaning. */
+void mx_record_to_load(const mx_shape *shape, mx_record *record);
+void mx_unpack(mxe *e, const mx_shape *shape, const mx_record *record, mx_codes *codes);
+
+/* Address of a run in the block at `block`. */
+mxe_addr mx_run_addr(mxe *e, const mx_shape *shape, const mx_run *run, mxe_addr block);
+void mx_record_store(mxe *e, const mx_shape *shape, const mx_record *record, mxe_addr block,
+                     int align_bytes, unsigned flags, mxe_value predicate);
+void mx_record_load(mxe *e, const mx_shape *shape, mx_record *record, mxe_addr block,
+                    int align_bytes, unsigned flags);
+
+#endif

@@ -1,0 +1,642 @@
+/* Blocks along contiguous memory: the layouts flat and rows, for to, from and qdq.
+ *
+ * A warp takes NUM_LOADS groups of blocks a step; in a group, LANES_PER_BLOCK neighbouring lanes
+ * share a block. All loads of a step come before its first use. In the layout rows, blocks follow
+ * each other within a row; ROW_MAP says how a step finds its row. */
+#include "gen/template.h"
+
+#include <stdio.h>
+
+#include "templates/mx_block.h"
+#include "templates/mx_stage.h"
+
+enum {
+    MAP_UNIFORM = 0, /* a program stays in one row */
+    MAP_DIVIDED = 1  /* a program takes blocks across rows; lanes divide */
+};
+
+/* The choices of one variant, resolved. */
+typedef struct plan {
+    mxgen_key key;
+    int lanes_per_block, count, vec, loads, warps, map;
+    int group;       /* blocks of one load of a warp */
+    int step_blocks; /* group * loads */
+    int block_bytes, elem_bytes, record_align;
+    bool staged, ragged;
+    unsigned flags;
+    int region_bytes; /* of a warp's records in shared memory */
+} plan;
+
+static plan plan_of(const mxgen_spec *spec)
+{
+    plan p = {.key = spec->key};
+    p.lanes_per_block = mxgen_spec_param(spec, "LANES_PER_BLOCK");
+    p.count = MX_BLOCK_ELEMENTS / p.lanes_per_block;
+    p.vec = mxgen_spec_param(spec, "VEC");
+    p.loads = mxgen_spec_param(spec, "NUM_LOADS");
+    p.warps = mxgen_spec_param(spec, "num_warps");
+    p.map = mxgen_spec_param(spec, "ROW_MAP");
+    p.group = spec->target->lanes / p.lanes_per_block;
+    p.step_blocks = p.group * p.loads;
+    p.block_bytes = mx_format_get(spec->key.format)->block_bytes;
+    p.elem_bytes = mx_dtype_get(spec->key.dtype)->bytes;
+    p.record_align = mx_record_align(spec->key.format);
+    p.staged = mxgen_spec_param(spec, "STAGED") == 1;
+    p.ragged = spec->key.layout == MX_LAYOUT_ROWS;
+    p.flags = mxgen_spec_param(spec, "CACHE") == 1 ? MXE_STREAM : 0;
+    p.region_bytes = mx_stage_bytes(p.step_blocks * p.block_bytes);
+    return p;
+}
+
+/* Where one step stands, at kernel time. */
+typedef struct step {
+    mx_shape shape;
+    mxe_value first;          /* i64: packed number of the step's first block */
+    mxe_value x_base, y_base; /* i64: byte offset of the row part that the step starts in */
+    mxe_value column;         /* i64: block within the row */
+    mxe_value limit;          /* i32: blocks from `first` on that the step may touch, 1 at least */
+    mxe_value lds;            /* i64: the warp's region */
+    bool whole;               /* every lane has a whole block */
+} step;
+
+/* One block of a lane. */
+typedef struct place {
+    mxe_value block; /* i32: counted from step.first */
+    mxe_value live;  /* i1, or NULL ref when always */
+    mxe_value x_offset,
+        y_offset;     /* bytes from x_base, y_base, with the block's start; may be NULL */
+    mxe_value column; /* i64: block within its row; only if ragged */
+} place;
+
+static mxe_value lane_block(mxe *e, const plan *p, int load)
+{
+    int shift = __builtin_ctz((unsigned)p->lanes_per_block);
+    mxe_value block = mxe_lane(e);
+    if (shift)
+        block = mxe_lshr(e, block, mxe_i32(e, shift));
+    return load ? mxe_add(e, block, mxe_i32(e, load * p->group)) : block;
+}
+
+static mxe_value row_offset(mxe *e, const plan *p, const char *stride, mxe_value row, mxe_value col)
+{
+    mxe_value bytes = mxe_mul(e, mxe_zext(e, row, MXE_I64), mxe_param(e, stride));
+    mxe_value within = mxe_mul(e, mxe_zext(e, col, MXE_I64), mxe_i64(e, MX_BLOCK_ELEMENTS));
+    return mxe_mul(e, mxe_add(e, bytes, within), mxe_i64(e, p->elem_bytes));
+}
+
+static place locate(mxe *e, const plan *p, const step *s, int load)
+{
+    place at = {.block = lane_block(e, p, load), .live = mxe_always()};
+    if (!s->whole) {
+        at.live = mxe_ult(e, at.block, s->limit);
+        at.block = mxe_umin(e, at.block, mxe_sub(e, s->limit, mxe_i32(e, 1)));
+    }
+    if (p->ragged && p->map == MAP_DIVIDED) {
+        mxe_value bpr = mxe_zext(e, mxe_param(e, "bpr"), MXE_I32);
+        mxe_value index = mxe_add(e, mxe_zext(e, s->column, MXE_I32), at.block);
+        mxe_value row = mxe_udiv(e, index, bpr);
+        mxe_value col = mxe_sub(e, index, mxe_mul(e, row, bpr));
+        if (p->key.op != MX_OP_FROM)
+            at.x_offset = row_offset(e, p, "x_row_stride", row, col);
+        if (p->key.op != MX_OP_TO)
+            at.y_offset = row_offset(e, p, "y_row_stride", row, col);
+        at.column = mxe_zext(e, col, MXE_I64);
+        return at;
+    }
+    int bytes = MX_BLOCK_ELEMENTS * p->elem_bytes;
+    if (!s->whole || p->lanes_per_block > 1) {
+        at.x_offset = mxe_mul(e, at.block, mxe_i32(e, bytes));
+        at.y_offset = at.x_offset;
+    }
+    if (p->ragged)
+        at.column = mxe_add(e, s->column, mxe_zext(e, at.block, MXE_I64));
+    return at;
+}
+
+/* The address of vector `j` of a lane's elements. On the host a whole step keeps lanes affine. */
+static mxe_addr elements_addr(mxe *e, const plan *p, const step *s, const char *pointer,
+                              mxe_value base, mxe_value offset, int load, int j)
+{
+    mxe_addr addr = {.pointer = pointer, .uniform = base};
+    int bytes = j * p->vec * p->elem_bytes;
+    if (offset.ref) {
+        addr.varying = offset;
+        if (p->lanes_per_block > 1) {
+            mxe_value part = mxe_mul(e, s->shape.part, mxe_i32(e, p->count * p->elem_bytes));
+            addr.varying = mxe_add(e, addr.varying, mxe_zext(e, part, addr.varying.type));
+        }
+    } else {
+        addr.lane_stride = MX_BLOCK_ELEMENTS * p->elem_bytes;
+        bytes += load * p->group * MX_BLOCK_ELEMENTS * p->elem_bytes;
+    }
+    if (bytes)
+        addr.uniform = mxe_add(e, addr.uniform, mxe_i64(e, bytes));
+    return addr;
+}
+
+/* Whether vector j lies within the row. */
+static mxe_value vector_inside(mxe *e, const plan *p, const step *s, const place *at, int j)
+{
+    mxe_value element = mxe_mul(e, at->column, mxe_i64(e, MX_BLOCK_ELEMENTS));
+    element = mxe_add(e, element, mxe_i64(e, j * p->vec));
+    if (p->lanes_per_block > 1) {
+        mxe_value part = mxe_mul(e, s->shape.part, mxe_i32(e, p->count));
+        element = mxe_add(e, element, mxe_zext(e, part, MXE_I64));
+    }
+    return mxe_slt(e, element, mxe_param(e, "len"));
+}
+
+static mxe_type vector_type(const plan *p)
+{
+    int bytes = p->vec * p->elem_bytes;
+    return bytes >= 4 ? MXE_I32 : MXE_I16;
+}
+
+static int vector_items(const plan *p)
+{
+    int bytes = p->vec * p->elem_bytes;
+    return bytes >= 4 ? bytes / 4 : 1;
+}
+
+/* A lane's elements of x. What lies past the row's end is read from the row's part that is there,
+ * and then replaced by zeros. */
+static void load_elements(mxe *e, const plan *p, const step *s, const place *at, int load,
+                          mxe_value *raw)
+{
+    int items = vector_items(p), align_bytes = p->vec * p->elem_bytes;
+    bool guard = p->ragged && !s->whole;
+    for (int j = 0; j < p->count / p->vec; j++) {
+        mxe_value words[8], inside = mxe_always();
+        mxe_addr addr = elements_addr(e, p, s, "x", s->x_base, at->x_offset, load, j);
+        if (guard) {
+            inside = vector_inside(e, p, s, at, j);
+            /* The block's first vector is there whatever the ragged end. */
+            int back = j * p->vec * p->elem_bytes;
+            mxe_value offset =
+                mxe_add(e, addr.varying, mxe_zext(e, mxe_i32(e, back), addr.varying.type));
+            addr.uniform = s->x_base;
+            addr.varying = mxe_select(e, inside, offset, at->x_offset);
+        }
+        mxe_load(e, addr, vector_type(p), items, align_bytes > 16 ? 16 : align_bytes, p->flags,
+                 words);
+        for (int i = 0; i < items; i++) {
+            words[i] = mxe_zext(e, words[i], MXE_I32);
+            if (guard)
+                words[i] = mxe_select(e, inside, words[i], mxe_i32(e, 0));
+        }
+        if (vector_type(p) == MXE_I16)
+            raw[j] = words[0];
+        else
+            mx_split_words(e, p->key.dtype, words, p->vec, raw + j * p->vec);
+    }
+}
+
+static void store_elements(mxe *e, const plan *p, const step *s, const place *at, int load,
+                           const mxe_value *raw)
+{
+    int items = vector_items(p), align_bytes = p->vec * p->elem_bytes;
+    for (int j = 0; j < p->count / p->vec; j++) {
+        mxe_value words[8], when = at->live;
+        mxe_addr addr = elements_addr(e, p, s, "y", s->y_base, at->y_offset, load, j);
+        if (vector_type(p) == MXE_I16)
+            words[0] = mxe_zext(e, raw[j], MXE_I16);
+        else
+            mx_join_words(e, p->key.dtype, raw + j * p->vec, p->vec, words);
+        if (p->ragged && !s->whole)
+            when = mxe_and(e, when, vector_inside(e, p, s, at, j));
+        mxe_store(e, addr, vector_type(p), items, align_bytes > 16 ? 16 : align_bytes, p->flags,
+                  when, words);
+    }
+}
+
+static mxe_addr record_addr(mxe *e, const plan *p, const step *s, const place *at, int load,
+                            const mx_stage *stage)
+{
+    mxe_addr addr = {.pointer = p->staged ? NULL : "p"};
+    addr.uniform =
+        p->staged ? mx_stage_origin(e, stage) : mxe_mul(e, s->first, mxe_i64(e, p->block_bytes));
+    if (s->whole && p->lanes_per_block == 1) {
+        addr.lane_stride = p->block_bytes;
+        if (load)
+            addr.uniform = mxe_add(e, addr.uniform, mxe_i64(e, load * p->group * p->block_bytes));
+    } else {
+        /* In shared memory a lane without a block may write to the slot it would have. */
+        bool own_slot = p->staged && p->key.op == MX_OP_TO;
+        mxe_value block = own_slot ? lane_block(e, p, load) : at->block;
+        addr.varying = mxe_mul(e, block, mxe_i32(e, p->block_bytes));
+    }
+    return addr;
+}
+
+static mx_stage stage_of(mxe *e, const plan *p, const step *s)
+{
+    int most = p->step_blocks * p->block_bytes;
+    mx_stage stage = {.pointer = "p", .lds = s->lds, .most_bytes = most, .flags = p->flags};
+    stage.aligned = (!p->ragged || p->map == MAP_DIVIDED) && most % 16 == 0;
+    stage.whole = s->whole && stage.aligned;
+    stage.global = mxe_mul(e, s->first, mxe_i64(e, p->block_bytes));
+    mxe_value blocks = mxe_i32(e, p->step_blocks);
+    if (!s->whole)
+        blocks = mxe_umin(e, s->limit, blocks);
+    stage.size_bytes = mxe_mul(e, blocks, mxe_i32(e, p->block_bytes));
+    return stage;
+}
+
+static void step_encode(mxe *e, const plan *p, const step *s)
+{
+    place at[8];
+    mxe_value raw[8][16];
+    mx_stage stage = {0};
+    for (int u = 0; u < p->loads; u++)
+        at[u] = locate(e, p, s, u);
+    for (int u = 0; u < p->loads; u++)
+        load_elements(e, p, s, &at[u], u, raw[u]);
+    if (p->staged && p->key.op == MX_OP_TO)
+        stage = stage_of(e, p, s);
+    for (int u = 0; u < p->loads; u++) {
+        mx_codes codes;
+        mx_record record;
+        mx_encode(e, &s->shape, raw[u], &codes);
+        if (p->key.op == MX_OP_QDQ) {
+            mxe_value out[16];
+            mx_decode(e, &s->shape, &codes, raw[u], out);
+            store_elements(e, p, s, &at[u], u, out);
+            continue;
+        }
+        mx_pack(e, &s->shape, &codes, &record);
+        mxe_addr block = record_addr(e, p, s, &at[u], u, &stage);
+        mx_record_store(e, &s->shape, &record, block, p->record_align, p->staged ? 0 : p->flags,
+                        p->staged ? mxe_always() : at[u].live);
+    }
+    if (p->staged && p->key.op == MX_OP_TO) {
+        mxe_warp_sync(e);
+        mx_stage_flush(e, &stage);
+        mxe_warp_sync(e);
+    }
+}
+
+static void step_decode(mxe *e, const plan *p, const step *s)
+{
+    place at[8];
+    mx_record records[8];
+    mx_stage stage = {0};
+    if (p->staged) {
+        stage = stage_of(e, p, s);
+        mx_stage_fill(e, &stage);
+        mxe_warp_sync(e);
+    }
+    for (int u = 0; u < p->loads; u++) {
+        at[u] = locate(e, p, s, u);
+        mx_record_to_load(&s->shape, &records[u]);
+        mxe_addr block = record_addr(e, p, s, &at[u], u, &stage);
+        mx_record_load(e, &s->shape, &records[u], block, p->record_align, p->staged ? 0 : p->flags);
+    }
+    for (int u = 0; u < p->loads; u++) {
+        mx_codes codes;
+        mxe_value out[16];
+        mx_unpack(e, &s->shape, &records[u], &codes);
+        mx_decode(e, &s->shape, &codes, NULL, out);
+        store_elements(e, p, s, &at[u], u, out);
+    }
+    if (p->staged)
+        mxe_warp_sync(e);
+}
+
+static void step_body(mxe *e, const plan *p, const step *s)
+{
+    if (p->key.op == MX_OP_FROM)
+        step_decode(e, p, s);
+    else
+        step_encode(e, p, s);
+}
+
+/* The blocks of a step that is not whole, one by one. */
+static void step_tail(mxe *e, const plan *p, const step *s)
+{
+    plan one = *p;
+    step at = *s;
+    mxe_loop loop;
+    one.loads = one.group = one.step_blocks = 1;
+    one.staged = false;
+    mxe_value blocks = mxe_umin(e, s->limit, mxe_i32(e, p->step_blocks));
+    mxe_value bytes = mxe_i64(e, MX_BLOCK_ELEMENTS * p->elem_bytes);
+    mxe_scalar_begin(e);
+    mxe_value i = mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_zext(e, blocks, MXE_I64),
+                                mxe_i64(e, 1));
+    at.first = mxe_add(e, s->first, i);
+    at.limit = mxe_i32(e, 1);
+    if (p->ragged)
+        at.column = mxe_add(e, s->column, i);
+    if (s->x_base.ref)
+        at.x_base = mxe_add(e, s->x_base, mxe_mul(e, i, bytes));
+    if (s->y_base.ref)
+        at.y_base = mxe_add(e, s->y_base, mxe_mul(e, i, bytes));
+    step_body(e, &one, &at);
+    mxe_for_end(e, &loop);
+    mxe_scalar_end(e);
+}
+
+/* With a dear guard, whole steps go without one. */
+static void step_split(mxe *e, const plan *p, step *s)
+{
+    if (!mxgen_target_has(e->target, MXGEN_CAP_SPLIT_TAIL)) {
+        step_body(e, p, s);
+        return;
+    }
+    mxe_branch branch;
+    mxe_value whole = mxe_ule(e, mxe_i32(e, p->step_blocks), s->limit);
+    if (p->ragged) {
+        mxe_value end = mxe_add(e, s->column, mxe_i64(e, p->step_blocks));
+        end = mxe_mul(e, end, mxe_i64(e, MX_BLOCK_ELEMENTS));
+        whole = mxe_and(e, whole, mxe_ule(e, end, mxe_param(e, "len")));
+    }
+    mxe_if_begin(e, &branch, whole);
+    s->whole = true;
+    step_body(e, p, s);
+    mxe_if_else(e, &branch);
+    s->whole = false;
+    step_tail(e, p, s);
+    mxe_if_end(e, &branch);
+}
+
+static mxe_value min_i32(mxe *e, mxe_value blocks)
+{
+    return mxe_zext(e, mxe_umin(e, blocks, mxe_i64(e, 1 << 20)), MXE_I32);
+}
+
+/* Sets the step's place from its first block; `row` and `column` for MAP_UNIFORM. */
+static void step_place(mxe *e, const plan *p, step *s, mxe_value row)
+{
+    mxe_value in_row = s->column, size = mxe_i64(e, p->elem_bytes);
+    if (!p->ragged) {
+        s->x_base = mxe_mul(e, s->first, mxe_i64(e, MX_BLOCK_ELEMENTS * p->elem_bytes));
+        s->y_base = s->x_base;
+        return;
+    }
+    if (p->map == MAP_DIVIDED)
+        in_row = mxe_i64(e, 0);
+    mxe_value within = mxe_mul(e, in_row, mxe_i64(e, MX_BLOCK_ELEMENTS));
+    if (p->key.op != MX_OP_FROM)
+        s->x_base =
+            mxe_mul(e, mxe_add(e, mxe_mul(e, row, mxe_param(e, "x_row_stride")), within), size);
+    if (p->key.op != MX_OP_TO)
+        s->y_base =
+            mxe_mul(e, mxe_add(e, mxe_mul(e, row, mxe_param(e, "y_row_stride")), within), size);
+}
+
+/* Both are known to fit 31 bits: 64-bit division is a function of its own on GPUs. */
+static void divide(mxe *e, mxe_value a, mxe_value b, mxe_value *quotient, mxe_value *rest)
+{
+    mxe_value narrow = mxe_udiv(e, mxe_zext(e, a, MXE_I32), mxe_zext(e, b, MXE_I32));
+    *quotient = mxe_zext(e, narrow, MXE_I64);
+    *rest = mxe_sub(e, a, mxe_mul(e, *quotient, b));
+}
+
+/* Steps over a contiguous range of packed blocks. */
+static void emit_range(mxe *e, const plan *p, step *s, mxe_value index)
+{
+    mxe_branch branch;
+    mxe_value total = mxe_param(e, "n_blocks"), row = {0};
+    s->first = mxe_mul(e, index, mxe_i64(e, p->step_blocks));
+    mxe_if_begin(e, &branch, mxe_slt(e, s->first, total));
+    s->limit = min_i32(e, mxe_sub(e, total, s->first));
+    if (p->ragged)
+        divide(e, s->first, mxe_param(e, "bpr"), &row, &s->column);
+    step_place(e, p, s, row);
+    step_split(e, p, s);
+    mxe_if_end(e, &branch);
+}
+
+/* Steps within one row: program = row * chunks + chunk. */
+static void emit_row(mxe *e, const plan *p, step *s, mxe_value row, mxe_value index)
+{
+    mxe_branch branch;
+    mxe_value bpr = mxe_param(e, "bpr");
+    s->column = mxe_mul(e, index, mxe_i64(e, p->step_blocks));
+    mxe_if_begin(e, &branch, mxe_slt(e, s->column, bpr));
+    s->limit = min_i32(e, mxe_sub(e, bpr, s->column));
+    s->first = mxe_add(e, mxe_mul(e, row, bpr), s->column);
+    step_place(e, p, s, row);
+    step_split(e, p, s);
+    mxe_if_end(e, &branch);
+}
+
+static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
+{
+    plan p = plan_of(spec);
+    step s = {.shape = {p.key.format, p.key.dtype, p.key.profile, p.lanes_per_block, p.count,
+                        mxe_i32(e, 0)}};
+    mxe_loop loop;
+    mxe_value program = mxe_program_id(e), warp = mxe_zext(e, mxe_warp(e), MXE_I64), row = {0};
+    if (kernel->lds_bytes)
+        mxe_lds_reserve(e, kernel->lds_bytes);
+    if (p.lanes_per_block > 1)
+        s.shape.part = mxe_and(e, mxe_lane(e), mxe_i32(e, p.lanes_per_block - 1));
+    s.lds = mxe_mul(e, warp, mxe_i64(e, p.region_bytes));
+    mxe_value steps = mxe_param(e, "steps");
+    if (p.ragged && p.map == MAP_UNIFORM) {
+        mxe_value whole = program;
+        divide(e, whole, mxe_param(e, "chunks"), &row, &program);
+    }
+    mxe_value i = mxe_for_begin(e, &loop, mxe_i64(e, 0), steps, mxe_i64(e, 1));
+    mxe_value index = mxe_add(e, mxe_mul(e, program, steps), i);
+    index = mxe_add(e, mxe_mul(e, index, mxe_i64(e, p.warps)), warp);
+    if (p.ragged && p.map == MAP_UNIFORM)
+        emit_row(e, &p, &s, row, index);
+    else
+        emit_range(e, &p, &s, index);
+    mxe_for_end(e, &loop);
+}
+
+/* ---- Descriptor ---- */
+
+static const int lanes_values[] = {1, 2, 4, 8}, vec_values[] = {1, 2, 4, 8};
+static const int loads_values[] = {1, 2, 4}, warps_values[] = {1, 2, 4, 8};
+static const int blocks_values[] = {32, 64, 128, 256, 512, 1024, 2048, 4096};
+static const int flag_values[] = {0, 1};
+
+#define VALUES(v) v, sizeof(v) / sizeof((v)[0])
+static const mxgen_param params[] = {
+    {"BLOCKS_PER_PROGRAM", VALUES(blocks_values)},
+    {"num_warps", VALUES(warps_values)},
+    {"LANES_PER_BLOCK", VALUES(lanes_values)},
+    {"VEC", VALUES(vec_values)},
+    {"NUM_LOADS", VALUES(loads_values)},
+    {"STAGED", VALUES(flag_values)},
+    {"CACHE", VALUES(flag_values)},
+    {"ROW_MAP", VALUES(flag_values)},
+};
+
+static bool power_of_two_ratio(int whole, int part)
+{
+    return part > 0 && whole % part == 0;
+}
+
+static bool applies_target(const mxgen_spec *spec, const plan *p, char *why, size_t why_bytes)
+{
+    const mxgen_target *target = spec->target;
+    bool host = target->simd_width > 1;
+    if (p->lanes_per_block > 1 && !mxgen_target_has(target, MXGEN_CAP_EXCHANGE))
+        return snprintf(why, why_bytes, "LANES_PER_BLOCK %d: lanes of %s cannot share a block",
+                        p->lanes_per_block, mxgen_target_name(target)),
+               false;
+    if (host && p->map != MAP_UNIFORM)
+        return snprintf(why, why_bytes, "ROW_MAP 1: lanes of %s must lie in one row",
+                        mxgen_target_name(target)),
+               false;
+    if (p->warps * target->lanes > target->max_threads * target->simd_width)
+        return snprintf(why, why_bytes, "num_warps %d: %s runs %d threads a program at most",
+                        p->warps, mxgen_target_name(target), target->max_threads),
+               false;
+    if (p->staged && p->warps * p->region_bytes > target->lds_bytes)
+        return snprintf(why, why_bytes, "STAGED: %d bytes of shared memory, %s has %d",
+                        p->warps * p->region_bytes, mxgen_target_name(target), target->lds_bytes),
+               false;
+    return true;
+}
+
+static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
+{
+    plan p = plan_of(spec);
+    int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
+    int widest = 16 / p.elem_bytes < p.count ? 16 / p.elem_bytes : p.count;
+    if (!power_of_two_ratio(blocks, p.step_blocks * p.warps))
+        return snprintf(
+                   why, why_bytes,
+                   "BLOCKS_PER_PROGRAM %d: must be a multiple of NUM_LOADS * num_warps * lanes "
+                   "/ LANES_PER_BLOCK = %d",
+                   blocks, p.step_blocks * p.warps),
+               false;
+    if (p.vec > widest || (!p.ragged && p.vec != widest))
+        return snprintf(why, why_bytes, "VEC %d: %s %d elements", p.vec,
+                        p.ragged ? "a load takes at most" : "aligned rows are loaded by", widest),
+               false;
+    if (p.staged && p.key.op == MX_OP_QDQ)
+        return snprintf(why, why_bytes, "STAGED: qdq has no packed records to stage"), false;
+    if (!p.ragged && p.map != MAP_UNIFORM)
+        return snprintf(why, why_bytes, "ROW_MAP 1: aligned whole rows need no mapping"), false;
+    return applies_target(spec, &p, why, why_bytes);
+}
+
+static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name, unsigned flags)
+{
+    int align_bytes = p->ragged ? p->vec * p->elem_bytes : 16;
+    align_bytes = align_bytes > 16 ? 16 : align_bytes;
+    mxgen_kernel_pointer(kernel, name, flags, align_bytes);
+    mxgen_kernel_rule(kernel, "the tensor is aligned to the loads", "%s_align >= %d", name,
+                      align_bytes);
+    if (!p->ragged) {
+        mxgen_kernel_rule(kernel, "the axis has unit stride", "%s_axis_stride == 1", name);
+        mxgen_kernel_rule(kernel, "rows follow each other without gaps",
+                          "n_dims == 0 || (n_dims == 1 && dim0_%s_stride == len)", name);
+        return;
+    }
+    mxgen_kernel_rule(kernel, "the axis has unit stride", "%s_axis_stride == 1 || len == 1", name);
+    if (p->vec > 1)
+        mxgen_kernel_rule(kernel, "rows start and end at multiples of VEC elements",
+                          "dim0_%s_stride %% %d == 0 && len %% %d == 0", name, p->vec, p->vec);
+}
+
+static void describe_packed(mxgen_kernel *kernel, const plan *p, unsigned flags)
+{
+    int align_bytes = p->staged ? 16 : p->record_align;
+    mxgen_kernel_pointer(kernel, "p", flags, align_bytes);
+    mxgen_kernel_rule(kernel, "packed blocks follow each other without gaps",
+                      "p_block_stride == %d && p_byte_stride == 1", p->block_bytes);
+    mxgen_kernel_rule(kernel, "packed bytes are aligned to the accesses", "p_align >= %d",
+                      align_bytes);
+}
+
+static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
+{
+    plan p = plan_of(spec);
+    int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
+    bool uniform = p.ragged && p.map == MAP_UNIFORM;
+    unsigned alone = p.key.op == MX_OP_QDQ ? 0 : MXE_ARG_NOALIAS;
+    kernel->threads = spec->target->simd_width > 1 ? 1 : p.warps * spec->target->lanes;
+    kernel->lds_bytes = p.staged ? p.warps * p.region_bytes : 0;
+    if (!p.ragged)
+        mxgen_kernel_rule(kernel, "rows are whole blocks", "len %% %d == 0", MX_BLOCK_ELEMENTS);
+    else
+        mxgen_kernel_rule(kernel, "one row dimension is left after merging", "n_dims <= 1");
+    if (p.ragged && p.map == MAP_DIVIDED)
+        mxgen_kernel_rule(kernel, "blocks are counted in 31 bits", "n_blocks <= 2147483647 - %d",
+                          2 * blocks);
+    if (p.key.op != MX_OP_FROM)
+        describe_plain(kernel, &p, "x", alone | MXE_ARG_READONLY * (alone != 0));
+    if (p.key.op != MX_OP_QDQ)
+        describe_packed(kernel, &p,
+                        alone | (p.key.op == MX_OP_TO ? MXE_ARG_WRITEONLY : MXE_ARG_READONLY));
+    if (p.key.op != MX_OP_TO)
+        describe_plain(kernel, &p, "y", alone | MXE_ARG_WRITEONLY * (alone != 0));
+    mxgen_kernel_scalar(kernel, "steps", MXE_ARG_I64, "%d", blocks / (p.step_blocks * p.warps));
+    if (uniform) {
+        snprintf(kernel->grid_x, sizeof(kernel->grid_x), "rows * ceil_div(bpr, %d)", blocks);
+        mxgen_kernel_scalar(kernel, "chunks", MXE_ARG_I64, "ceil_div(bpr, %d)", blocks);
+    } else {
+        snprintf(kernel->grid_x, sizeof(kernel->grid_x), "ceil_div(n_blocks, %d)", blocks);
+        mxgen_kernel_scalar(kernel, "n_blocks", MXE_ARG_I64, "n_blocks");
+    }
+    if (!p.ragged)
+        return;
+    mxgen_kernel_scalar(kernel, "bpr", MXE_ARG_I64, "bpr");
+    mxgen_kernel_scalar(kernel, "len", MXE_ARG_I64, "len");
+    if (p.key.op != MX_OP_FROM)
+        mxgen_kernel_scalar(kernel, "x_row_stride", MXE_ARG_I64, "dim0_x_stride");
+    if (p.key.op != MX_OP_TO)
+        mxgen_kernel_scalar(kernel, "y_row_stride", MXE_ARG_I64, "dim0_y_stride");
+}
+
+/* The declared set. GPUs: one or two loads a lane with every sharing of a block where rows are
+ * aligned; elsewhere the sharing that makes loads 16 bytes wide, every width and both row maps.
+ * Each with one and with four steps a program. */
+static bool explored(const mxgen_spec *spec)
+{
+    plan p = plan_of(spec);
+    int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
+    int steps = blocks / (p.step_blocks * p.warps), natural = p.elem_bytes;
+    bool stages = p.key.op != MX_OP_QDQ;
+    if (spec->target->simd_width > 1)
+        return p.loads == 1 && (blocks == 256 || blocks == 2048) && p.warps == 1;
+    if (p.flags == 0 || p.warps != 4 || (steps != 1 && steps != 4))
+        return false;
+    if (!p.ragged)
+        return stages ? p.loads <= 2 : true;
+    return p.lanes_per_block == natural && p.loads == (stages ? 2 : p.loads) && p.loads <= 2;
+}
+
+/* Found on hardware where there was some, on the simulator's counts elsewhere: 16-byte accesses
+ * first, staged records, two loads in flight, programs of some thousand elements. */
+static double cost(const mxgen_spec *spec)
+{
+    plan p = plan_of(spec);
+    bool host = spec->target->simd_width > 1;
+    int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
+    double cost = 1.0;
+    cost += 0.3 * (16.0 / (p.vec * p.elem_bytes) - 1.0);
+    if (p.key.op != MX_OP_QDQ && !p.staged)
+        cost += 0.5;
+    if (host)
+        return cost + (blocks == 1024 ? 0.0 : 0.05) + 0.01 * p.loads + (p.flags ? 0.0 : 0.1);
+    cost += p.count * p.elem_bytes > 16 ? 0.2 : 0.0;
+    cost += p.loads == 2 ? 0.0 : p.loads == 4 ? 0.02 : 0.05;
+    cost += p.warps == 4 ? 0.0 : 0.03;
+    cost += blocks == p.step_blocks * p.warps ? 0.0 : 0.02;
+    cost += p.map == MAP_DIVIDED ? 0.01 : 0.0;
+    return cost + (p.flags ? 0.0 : 0.005);
+}
+
+static const char *const launch_params[] = {"BLOCKS_PER_PROGRAM", NULL};
+
+const mxgen_template mx_rows_template = {
+    .name = "mx_rows",
+    .layouts = 1u << MX_LAYOUT_FLAT | 1u << MX_LAYOUT_ROWS,
+    .params = params,
+    .n_params = sizeof(params) / sizeof(params[0]),
+    .applies = applies,
+    .explored = explored,
+    .describe = describe,
+    .cost = cost,
+    .emit = emit,
+    .launch_params = launch_params,
+};

@@ -1,0 +1,7 @@
+/* The list of templates: a new one adds its line here. */
+#include "gen/template.h"
+
+extern const mxgen_template mx_rows_template;
+
+const mxgen_template *const mxgen_templates[] = {&mx_rows_template};
+const size_t mxgen_n_templates = sizeof(mxgen_templates) / sizeof(mxgen_templates[0]);
