@@ -182,14 +182,21 @@ static mx_status plan_on_memory(plan_session *session, const void *pack, size_t 
     return status;
 }
 
+/* A pack may have targets that the generator does not know, so only "host" is translated. */
 static mx_status plan_on_file(plan_session *session, const plan_args *args, plan_request *request,
                               mx_error *err)
 {
-    mx_status status = mxrt_context_create(NULL, &session->context, err);
+    const mxgen_target *host = NULL;
+    mx_status status = MX_OK;
+    if (!strcmp(args->target, "host"))
+        status = cli_parse_target(args->target, &host, err);
+    if (status == MX_OK)
+        status = mxrt_context_create(NULL, &session->context, err);
     if (status == MX_OK)
         status = mxrt_context_add_pack_file(session->context, args->pack, err);
     if (status == MX_OK)
-        status = plan_session_run(session, args->target, request, args->variant, err);
+        status = plan_session_run(session, host ? mxgen_target_name(host) : args->target, request,
+                                  args->variant, err);
     return status;
 }
 
@@ -285,10 +292,15 @@ static mx_status plan_generated(plan_session *session, const plan_args *args, pl
     if (status == MX_OK)
         status = plan_pack_rules(specs, n_specs, &rules, &rules_bytes, err);
     if (status == MX_OK)
-        status = plan_on_memory(&selection, rules, rules_bytes, args->target, request,
+        status = plan_on_memory(&selection, rules, rules_bytes, mxgen_target_name(target), request,
                                 args->variant, err);
     if (status != MX_OK)
         goto out;
+    if (selection.info.n_blocks == 0) { /* nothing will be launched, so nothing is compiled */
+        *session = selection;
+        selection = (plan_session){0};
+        goto out;
+    }
     while (chosen < n_specs && strcmp(specs[chosen].name, selection.info.variant))
         chosen++;
     if (chosen == n_specs) {
@@ -298,8 +310,8 @@ static mx_status plan_generated(plan_session *session, const plan_args *args, pl
     }
     status = plan_pack_compiled(&specs[chosen], &compiled, &compiled_bytes, err);
     if (status == MX_OK)
-        status = plan_on_memory(session, compiled, compiled_bytes, args->target, request,
-                                specs[chosen].name, err);
+        status = plan_on_memory(session, compiled, compiled_bytes, mxgen_target_name(target),
+                                request, specs[chosen].name, err);
 out:
     plan_session_finish(&selection);
     free(specs);
