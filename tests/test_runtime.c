@@ -354,6 +354,7 @@ START_TEST(impossible_launches)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         made_variant pair[2] = {bad[i].variant, usual[0]};
         mxrt_plan *plan;
+        tear_down();
         set_up();
         pair[0].name = "bad";
         pair[0].layout = "flat";
@@ -366,9 +367,7 @@ START_TEST(impossible_launches)
         ck_assert_int_eq(mxrt_plan_create(device, &one.request, &plan, &err), MX_ERR_UNSUPPORTED);
         ck_assert_msg(strstr(err.message, bad[i].word) && strstr(err.message, "bad"), "%s",
                       err.message);
-        tear_down();
     }
-    set_up();
 }
 END_TEST
 
@@ -603,6 +602,7 @@ START_TEST(damaged_objects)
         default: /* program headers outside */
             memset(bad + 32, 0x7f, 4);
         }
+        tear_down();
         set_up();
         add_pack_of(context, usual, 4, bad, size_bytes);
         open_device("host");
@@ -611,9 +611,9 @@ START_TEST(damaged_objects)
         ck_assert_msg(status == (i == 4 ? MX_ERR_UNSUPPORTED : MX_ERR_CORRUPT), "case %d: %s", i,
                       mx_status_name(status));
         ck_assert_int_eq(one.p_data[0], 0);
-        tear_down();
         free(bad);
     }
+    tear_down();
     set_up();
     add_pack(context, lost, 1);
     open_device("host");
