@@ -61,10 +61,21 @@ static void append_param(char *text, size_t size, const char *name, int value)
 {
     static const struct {
         const char *name, *letter;
-    } letters[] = {
-        {"BLOCKS_PER_PROGRAM", "b"}, {"num_warps", "w"}, {"LANES_PER_BLOCK", "l"}, {"VEC", "v"},
-        {"NUM_LOADS", "u"},          {"STAGED", "s"},    {"CACHE", "c"},           {"ROW_MAP", "m"},
-        {"BLOCK_M", "bm"},           {"BLOCK_N", "bn"},  {"INDEX_BITS", "i"}};
+    } letters[] = {{"BLOCKS_PER_PROGRAM", "b"},
+                   {"num_warps", "w"},
+                   {"LANES_PER_BLOCK", "l"},
+                   {"VEC", "v"},
+                   {"NUM_LOADS", "u"},
+                   {"STAGED", "s"},
+                   {"CACHE", "c"},
+                   {"ROW_MAP", "m"},
+                   {"BLOCK_M", "bm"},
+                   {"BLOCK_N", "bn"},
+                   {"INDEX_BITS", "i"},
+                   {"DIMS", "d"},
+                   {"PACKED_RUNS", "r"},
+                   {"EVEN", "e"},
+                   {"ORDER", "o"}};
     const char *letter = name;
     for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++) {
         if (!strcmp(letters[i].name, name))

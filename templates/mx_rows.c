@@ -321,8 +321,8 @@ static void step_tail(mxe *e, const plan *p, const step *s)
     mxe_value blocks = mxe_umin(e, s->limit, mxe_i32(e, p->step_blocks));
     mxe_value bytes = mxe_i64(e, MX_BLOCK_ELEMENTS * p->elem_bytes);
     mxe_scalar_begin(e);
-    mxe_value i = mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_zext(e, blocks, MXE_I64),
-                                mxe_i64(e, 1));
+    mxe_value i =
+        mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_zext(e, blocks, MXE_I64), mxe_i64(e, 1));
     at.first = mxe_add(e, s->first, i);
     at.limit = mxe_i32(e, 1);
     if (p->ragged)

@@ -86,9 +86,9 @@ static void move_run(mxe *e, const mx_stage *stage, bool to_global)
     mxe_value off = misalignment(e, stage);
     mxe_value first = mxe_zext(e, off, MXE_I32);
     span run = {.first = first,
-                 .end = mxe_add(e, first, stage->size_bytes),
-                 .global = mxe_sub(e, stage->global, off),
-                 .lds = stage->lds};
+                .end = mxe_add(e, first, stage->size_bytes),
+                .global = mxe_sub(e, stage->global, off),
+                .lds = stage->lds};
     move_chunks(e, stage, &run, to_global);
     if (!stage->whole || stage->most_bytes % CHUNK)
         move_edges(e, stage, &run, to_global);

@@ -1,7 +1,8 @@
 /* The list of templates: a new one adds its line here. */
 #include "gen/template.h"
 
+extern const mxgen_template mx_general_template;
 extern const mxgen_template mx_rows_template;
 
-const mxgen_template *const mxgen_templates[] = {&mx_rows_template};
+const mxgen_template *const mxgen_templates[] = {&mx_rows_template, &mx_general_template};
 const size_t mxgen_n_templates = sizeof(mxgen_templates) / sizeof(mxgen_templates[0]);

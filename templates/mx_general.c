@@ -1,0 +1,457 @@
+/* Any strides on both sides: block number -> row -> coordinates by division, element by element.
+ *
+ * Divisions are in 32 bits unless INDEX_BITS says 64: the program's first block is split in 64 bits
+ * once, lanes go on from there. */
+#include "gen/template.h"
+
+#include <stdio.h>
+
+#include "mxgen/pack.h"
+#include "templates/mx_block.h"
+
+typedef struct plan {
+    mxgen_key key;
+    int lanes_per_block, count, loads, warps, dims, index_bits;
+    int group, step_blocks, block_bytes, elem_bytes, record_align;
+    bool packed_runs; /* packed bytes lie side by side */
+    unsigned flags;
+} plan;
+
+static plan plan_of(const mxgen_spec *spec)
+{
+    plan p = {.key = spec->key};
+    p.lanes_per_block = mxgen_spec_param(spec, "LANES_PER_BLOCK");
+    p.count = MX_BLOCK_ELEMENTS / p.lanes_per_block;
+    p.loads = mxgen_spec_param(spec, "NUM_LOADS");
+    p.warps = mxgen_spec_param(spec, "num_warps");
+    p.dims = mxgen_spec_param(spec, "DIMS");
+    p.index_bits = mxgen_spec_param(spec, "INDEX_BITS");
+    p.packed_runs = mxgen_spec_param(spec, "PACKED_RUNS") == 1;
+    /* The host's lanes would have to gather: it takes blocks one by one. */
+    p.group = spec->target->simd_width > 1 ? 1 : spec->target->lanes / p.lanes_per_block;
+    p.step_blocks = p.group * p.loads;
+    p.block_bytes = mx_format_get(spec->key.format)->block_bytes;
+    p.elem_bytes = mx_dtype_get(spec->key.dtype)->bytes;
+    p.record_align = mx_record_align(spec->key.format);
+    return p;
+}
+
+/* One block of a lane. Offsets in bytes. */
+typedef struct place {
+    mxe_value live;               /* i1 */
+    mxe_value packed;             /* i64: of the block */
+    mxe_value x_offset, y_offset; /* i64: of the lane's block's first element; may be NULL */
+    mxe_value remaining;          /* i64: elements from the block's first to the row's end */
+} place;
+
+static mxe_value names_param(mxe *e, const char *format, int k)
+{
+    char name[32];
+    snprintf(name, sizeof(name), format, k);
+    return mxe_param(e, name);
+}
+
+/* Sum of coordinate * stride over the row dimensions, in elements, for x and y. */
+static void row_offsets(mxe *e, const plan *p, mxe_value row, mxe_value *x, mxe_value *y)
+{
+    mxe_type type = p->index_bits == 32 ? MXE_I32 : MXE_I64;
+    mxe_value index = mxe_zext(e, row, type);
+    *x = *y = mxe_i64(e, 0);
+    for (int k = 0; k < p->dims; k++) {
+        mxe_value size = mxe_zext(e, names_param(e, "size%d", k), type);
+        mxe_value stride = mxe_zext(e, names_param(e, "row_stride%d", k), type);
+        mxe_value above = mxe_udiv(e, index, stride);
+        mxe_value turns = mxe_udiv(e, above, size);
+        mxe_value at = mxe_zext(e, mxe_sub(e, above, mxe_mul(e, turns, size)), MXE_I64);
+        if (p->key.op != MX_OP_FROM)
+            *x = mxe_add(e, *x, mxe_mul(e, at, names_param(e, "x_stride%d", k)));
+        if (p->key.op != MX_OP_TO)
+            *y = mxe_add(e, *y, mxe_mul(e, at, names_param(e, "y_stride%d", k)));
+    }
+}
+
+typedef struct step {
+    mx_shape shape;
+    mxe_value first;  /* i64 */
+    mxe_value row;    /* i64: of the first block */
+    mxe_value column; /* i64: block in the row */
+    mxe_value limit;  /* i32 */
+} step;
+
+static mxe_value elements_to_bytes(mxe *e, const plan *p, mxe_value elements)
+{
+    return mxe_mul(e, elements, mxe_i64(e, p->elem_bytes));
+}
+
+static place locate(mxe *e, const plan *p, const step *s, int load)
+{
+    place at;
+    mxe_type type = p->index_bits == 32 ? MXE_I32 : MXE_I64;
+    int shift = __builtin_ctz((unsigned)p->lanes_per_block);
+    mxe_value block =
+        mxe_add(e, mxe_lshr(e, mxe_lane(e), mxe_i32(e, shift)), mxe_i32(e, load * p->group));
+    mxe_value bpr = mxe_zext(e, mxe_param(e, "bpr"), type);
+    at.live = mxe_ult(e, block, s->limit);
+    block = mxe_umin(e, block, mxe_sub(e, s->limit, mxe_i32(e, 1)));
+    mxe_value wide = mxe_zext(e, block, MXE_I64);
+    mxe_value index = mxe_add(e, mxe_zext(e, s->column, type), mxe_zext(e, block, type));
+    mxe_value rows = mxe_udiv(e, index, bpr);
+    mxe_value column = mxe_zext(e, mxe_sub(e, index, mxe_mul(e, rows, bpr)), MXE_I64);
+    mxe_value row = mxe_add(e, s->row, mxe_zext(e, rows, MXE_I64));
+    mxe_value x, y, element = mxe_mul(e, column, mxe_i64(e, MX_BLOCK_ELEMENTS));
+    row_offsets(e, p, row, &x, &y);
+    at.x_offset = at.y_offset = (mxe_value){0};
+    if (p->key.op != MX_OP_FROM) {
+        x = mxe_add(e, x, mxe_mul(e, element, mxe_param(e, "x_axis_stride")));
+        at.x_offset = elements_to_bytes(e, p, x);
+    }
+    if (p->key.op != MX_OP_TO) {
+        y = mxe_add(e, y, mxe_mul(e, element, mxe_param(e, "y_axis_stride")));
+        at.y_offset = elements_to_bytes(e, p, y);
+    }
+    if (p->key.op != MX_OP_QDQ)
+        at.packed = mxe_mul(e, mxe_add(e, s->first, wide), mxe_param(e, "p_block_stride"));
+    at.remaining = mxe_sub(e, mxe_param(e, "len"), element);
+    return at;
+}
+
+/* Number of element i of this lane within the block. */
+static mxe_value element_number(mxe *e, const plan *p, const step *s, int i)
+{
+    mxe_value number = mxe_i64(e, i);
+    if (p->lanes_per_block > 1)
+        number = mxe_add(e, number,
+                         mxe_zext(e, mxe_mul(e, s->shape.part, mxe_i32(e, p->count)), MXE_I64));
+    return number;
+}
+
+static mxe_type element_type(const plan *p)
+{
+    return p->elem_bytes == 4 ? MXE_I32 : MXE_I16;
+}
+
+static void load_elements(mxe *e, const plan *p, const step *s, const place *at, mxe_value *raw)
+{
+    mxe_value stride = elements_to_bytes(e, p, mxe_param(e, "x_axis_stride"));
+    mxe_value inside[16];
+    for (int i = 0; i < p->count; i++) {
+        mxe_value number = element_number(e, p, s, i);
+        inside[i] = mxe_slt(e, number, at->remaining);
+        number = mxe_select(e, inside[i], number, mxe_i64(e, 0));
+        mxe_addr addr = {.pointer = "x"};
+        addr.varying = mxe_add(e, at->x_offset, mxe_mul(e, number, stride));
+        mxe_load(e, addr, element_type(p), 1, p->elem_bytes, p->flags, &raw[i]);
+    }
+    for (int i = 0; i < p->count; i++)
+        raw[i] = mxe_select(e, inside[i], mxe_zext(e, raw[i], MXE_I32), mxe_i32(e, 0));
+}
+
+static void store_elements(mxe *e, const plan *p, const step *s, const place *at,
+                           const mxe_value *raw)
+{
+    mxe_value stride = elements_to_bytes(e, p, mxe_param(e, "y_axis_stride"));
+    for (int i = 0; i < p->count; i++) {
+        mxe_value number = element_number(e, p, s, i);
+        mxe_value when = mxe_and(e, at->live, mxe_slt(e, number, at->remaining));
+        mxe_value item = mxe_zext(e, raw[i], element_type(p));
+        mxe_addr addr = {.pointer = "y"};
+        addr.varying = mxe_add(e, at->y_offset, mxe_mul(e, number, stride));
+        mxe_store(e, addr, element_type(p), 1, p->elem_bytes, p->flags, when, &item);
+    }
+}
+
+/* Byte `byte` of a run's item `item`, with packed bytes apart from each other. */
+static mxe_addr byte_addr(mxe *e, const plan *p, const step *s, const place *at, const mx_run *run,
+                          int byte)
+{
+    mxe_value number = mxe_i64(e, run->offset + byte);
+    if (p->lanes_per_block > 1 && run->part_bytes)
+        number =
+            mxe_add(e, number,
+                    mxe_zext(e, mxe_mul(e, s->shape.part, mxe_i32(e, run->part_bytes)), MXE_I64));
+    mxe_addr addr = {.pointer = "p"};
+    addr.varying = mxe_add(e, at->packed, mxe_mul(e, number, mxe_param(e, "p_byte_stride")));
+    return addr;
+}
+
+static int item_bytes(const mx_run *run)
+{
+    return run->type == MXE_I32 ? 4 : run->type == MXE_I16 ? 2 : 1;
+}
+
+static void store_bytes(mxe *e, const plan *p, const step *s, const place *at,
+                        const mx_record *record)
+{
+    for (int r = 0; r < record->n_runs; r++) {
+        const mx_run *run = &record->runs[r];
+        mxe_value when = at->live;
+        if (run->only_part >= 0 && p->lanes_per_block > 1)
+            when = mxe_and(e, when, mxe_eq(e, s->shape.part, mxe_i32(e, run->only_part)));
+        for (int b = 0; b < run->n * item_bytes(run); b++) {
+            mxe_value item = mxe_zext(e, run->items[b / item_bytes(run)], MXE_I32);
+            int shift = 8 * (b % item_bytes(run));
+            mxe_value byte = mxe_zext(e, mxe_lshr(e, item, mxe_i32(e, shift)), MXE_I8);
+            mxe_store(e, byte_addr(e, p, s, at, run, b), MXE_I8, 1, 1, p->flags, when, &byte);
+        }
+    }
+}
+
+static void load_bytes(mxe *e, const plan *p, const step *s, const place *at, mx_record *record)
+{
+    for (int r = 0; r < record->n_runs; r++) {
+        mx_run *run = &record->runs[r];
+        for (int i = 0; i < run->n; i++) {
+            mxe_value item = mxe_i32(e, 0);
+            for (int b = 0; b < item_bytes(run); b++) {
+                mxe_value byte;
+                mxe_load(e, byte_addr(e, p, s, at, run, i * item_bytes(run) + b), MXE_I8, 1, 1,
+                         p->flags, &byte);
+                byte = mxe_shl(e, mxe_zext(e, byte, MXE_I32), mxe_i32(e, 8 * b));
+                item = mxe_or(e, item, byte);
+            }
+            run->items[i] = mxe_zext(e, item, run->type);
+        }
+    }
+}
+
+static void store_record(mxe *e, const plan *p, const step *s, const place *at,
+                         const mx_record *record)
+{
+    mxe_addr block = {.pointer = "p", .varying = at->packed};
+    if (p->packed_runs)
+        mx_record_store(e, &s->shape, record, block, p->record_align, p->flags, at->live);
+    else
+        store_bytes(e, p, s, at, record);
+}
+
+static void load_record(mxe *e, const plan *p, const step *s, const place *at, mx_record *record)
+{
+    mxe_addr block = {.pointer = "p", .varying = at->packed};
+    mx_record_to_load(&s->shape, record);
+    if (p->packed_runs)
+        mx_record_load(e, &s->shape, record, block, p->record_align, p->flags);
+    else
+        load_bytes(e, p, s, at, record);
+}
+
+static void step_body(mxe *e, const plan *p, const step *s)
+{
+    place at[4];
+    mxe_value raw[4][16];
+    mx_record records[4];
+    mx_codes codes;
+    for (int u = 0; u < p->loads; u++) {
+        at[u] = locate(e, p, s, u);
+        if (p->key.op == MX_OP_FROM)
+            load_record(e, p, s, &at[u], &records[u]);
+        else
+            load_elements(e, p, s, &at[u], raw[u]);
+    }
+    for (int u = 0; u < p->loads; u++) {
+        mxe_value out[16];
+        if (p->key.op == MX_OP_FROM)
+            mx_unpack(e, &s->shape, &records[u], &codes);
+        else
+            mx_encode(e, &s->shape, raw[u], &codes);
+        if (p->key.op == MX_OP_TO) {
+            mx_pack(e, &s->shape, &codes, &records[u]);
+            store_record(e, p, s, &at[u], &records[u]);
+            continue;
+        }
+        mx_decode(e, &s->shape, &codes, p->key.op == MX_OP_QDQ ? raw[u] : NULL, out);
+        store_elements(e, p, s, &at[u], out);
+    }
+}
+
+static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
+{
+    plan p = plan_of(spec);
+    step s = {.shape = {p.key.format, p.key.dtype, p.key.profile, p.lanes_per_block, p.count,
+                        mxe_i32(e, 0)}};
+    mxe_loop loop;
+    mxe_branch branch;
+    (void)kernel;
+    mxe_scalar_begin(e);
+    if (p.lanes_per_block > 1)
+        s.shape.part = mxe_and(e, mxe_lane(e), mxe_i32(e, p.lanes_per_block - 1));
+    mxe_value steps = mxe_param(e, "steps"), total = mxe_param(e, "n_blocks");
+    mxe_value bpr = mxe_param(e, "bpr");
+    mxe_type type = p.index_bits == 32 ? MXE_I32 : MXE_I64;
+    mxe_value program = mxe_program_id(e), warp = mxe_zext(e, mxe_warp(e), MXE_I64);
+    mxe_value i = mxe_for_begin(e, &loop, mxe_i64(e, 0), steps, mxe_i64(e, 1));
+    mxe_value index = mxe_add(e, mxe_mul(e, program, steps), i);
+    index = mxe_add(e, mxe_mul(e, index, mxe_i64(e, p.warps)), warp);
+    s.first = mxe_mul(e, index, mxe_i64(e, p.step_blocks));
+    mxe_if_begin(e, &branch, mxe_slt(e, s.first, total));
+    mxe_value left = mxe_umin(e, mxe_sub(e, total, s.first), mxe_i64(e, p.step_blocks));
+    s.limit = mxe_zext(e, left, MXE_I32);
+    mxe_value row = mxe_udiv(e, mxe_zext(e, s.first, type), mxe_zext(e, bpr, type));
+    s.row = mxe_zext(e, row, MXE_I64);
+    s.column = mxe_sub(e, s.first, mxe_mul(e, s.row, bpr));
+    step_body(e, &p, &s);
+    mxe_if_end(e, &branch);
+    mxe_for_end(e, &loop);
+    mxe_scalar_end(e);
+}
+
+/* ---- Descriptor ---- */
+
+static const int lanes_values[] = {1, 2, 4}, loads_values[] = {1, 2}, warps_values[] = {1, 2, 4, 8};
+static const int blocks_values[] = {32, 64, 128, 256, 512, 1024, 2048, 4096};
+static const int dims_values[] = {1, 2, 4, MXPACK_MAX_ROW_DIMS}, bits_values[] = {32, 64};
+static const int flag_values[] = {0, 1};
+
+#define VALUES(v) v, sizeof(v) / sizeof((v)[0])
+static const mxgen_param params[] = {
+    {"BLOCKS_PER_PROGRAM", VALUES(blocks_values)},
+    {"num_warps", VALUES(warps_values)},
+    {"LANES_PER_BLOCK", VALUES(lanes_values)},
+    {"NUM_LOADS", VALUES(loads_values)},
+    {"DIMS", VALUES(dims_values)},
+    {"INDEX_BITS", VALUES(bits_values)},
+    {"PACKED_RUNS", VALUES(flag_values)},
+};
+
+static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
+{
+    plan p = plan_of(spec);
+    const mxgen_target *target = spec->target;
+    int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
+    if (p.lanes_per_block > 1 && !mxgen_target_has(target, MXGEN_CAP_EXCHANGE))
+        return snprintf(why, why_bytes, "LANES_PER_BLOCK %d: lanes of %s cannot share a block",
+                        p.lanes_per_block, target->name),
+               false;
+    if (p.warps * target->lanes > target->max_threads * target->simd_width)
+        return snprintf(why, why_bytes, "num_warps %d: %s runs %d threads a program at most",
+                        p.warps, target->name, target->max_threads),
+               false;
+    if (blocks % (p.step_blocks * p.warps))
+        return snprintf(
+                   why, why_bytes,
+                   "BLOCKS_PER_PROGRAM %d: must be a multiple of NUM_LOADS * num_warps * lanes "
+                   "/ LANES_PER_BLOCK = %d",
+                   blocks, p.step_blocks * p.warps),
+               false;
+    if (p.packed_runs && p.key.op == MX_OP_QDQ)
+        return snprintf(why, why_bytes, "PACKED_RUNS 1: qdq has no packed bytes"), false;
+    return true;
+}
+
+/* The declared set: GPUs, few and many row dimensions, packed bytes side by side or not, each with
+ * one and with four steps a program; one variant with 64-bit indices. */
+static bool explored(const mxgen_spec *spec)
+{
+    plan p = plan_of(spec);
+    int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
+    int steps = blocks / (p.step_blocks * p.warps);
+    if (spec->target->simd_width > 1)
+        return p.loads == 1 && p.warps == 1 && blocks == 256 && p.dims == MXPACK_MAX_ROW_DIMS &&
+               p.index_bits == 64;
+    if (p.warps != 4 || (steps != 1 && steps != 4))
+        return false;
+    if (p.index_bits == 64)
+        return p.dims == MXPACK_MAX_ROW_DIMS && p.lanes_per_block == 1 && p.loads == 1 &&
+               steps == 1 && !p.packed_runs;
+    if (p.key.op == MX_OP_QDQ)
+        return p.dims >= 2 && p.lanes_per_block != 2;
+    return (p.dims == 2 || p.dims == MXPACK_MAX_ROW_DIMS) && p.lanes_per_block != 2 &&
+           (p.loads == 1 || p.dims == 2);
+}
+
+static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name, unsigned flags)
+{
+    mxgen_kernel_pointer(kernel, name, flags, p->elem_bytes);
+    mxgen_kernel_rule(kernel, "the tensor is aligned to its elements", "%s_align >= %d", name,
+                      p->elem_bytes);
+}
+
+static void describe_packed(mxgen_kernel *kernel, const plan *p, unsigned flags)
+{
+    mxgen_kernel_pointer(kernel, "p", flags, p->packed_runs ? p->record_align : 1);
+    if (!p->packed_runs)
+        return;
+    mxgen_kernel_rule(kernel, "the bytes of a packed block lie side by side", "p_byte_stride == 1");
+    mxgen_kernel_rule(kernel, "packed blocks are aligned to the accesses",
+                      "p_align >= %d && p_block_stride %% %d == 0", p->record_align,
+                      p->record_align);
+}
+
+static void describe_dims(mxgen_kernel *kernel, const plan *p)
+{
+    static const char *const sizes[] = {"size0", "size1", "size2", "size3",
+                                        "size4", "size5", "size6"};
+    static const char *const rows[] = {"row_stride0", "row_stride1", "row_stride2", "row_stride3",
+                                       "row_stride4", "row_stride5", "row_stride6"};
+    static const char *const x[] = {"x_stride0", "x_stride1", "x_stride2", "x_stride3",
+                                    "x_stride4", "x_stride5", "x_stride6"};
+    static const char *const y[] = {"y_stride0", "y_stride1", "y_stride2", "y_stride3",
+                                    "y_stride4", "y_stride5", "y_stride6"};
+    mxgen_kernel_rule(kernel, "no more row dimensions than the kernel divides by", "n_dims <= %d",
+                      p->dims);
+    for (int k = 0; k < p->dims; k++) {
+        mxgen_kernel_scalar(kernel, sizes[k], MXE_ARG_I64, "dim%d_size", k);
+        mxgen_kernel_scalar(kernel, rows[k], MXE_ARG_I64, "dim%d_row_stride", k);
+        if (p->key.op != MX_OP_FROM)
+            mxgen_kernel_scalar(kernel, x[k], MXE_ARG_I64, "dim%d_x_stride", k);
+        if (p->key.op != MX_OP_TO)
+            mxgen_kernel_scalar(kernel, y[k], MXE_ARG_I64, "dim%d_y_stride", k);
+    }
+}
+
+static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
+{
+    plan p = plan_of(spec);
+    int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
+    unsigned alone = p.key.op == MX_OP_QDQ ? 0 : MXE_ARG_NOALIAS;
+    kernel->threads = spec->target->simd_width > 1 ? 1 : p.warps * spec->target->lanes;
+    snprintf(kernel->grid_x, sizeof(kernel->grid_x), "ceil_div(n_blocks, %d)", blocks);
+    if (p.index_bits == 32)
+        mxgen_kernel_rule(kernel, "blocks are counted in 31 bits", "n_blocks <= 2147483647 - %d",
+                          2 * blocks);
+    if (p.key.op != MX_OP_FROM)
+        describe_plain(kernel, &p, "x", alone | (alone ? MXE_ARG_READONLY : 0));
+    if (p.key.op != MX_OP_QDQ)
+        describe_packed(kernel, &p,
+                        alone | (p.key.op == MX_OP_TO ? MXE_ARG_WRITEONLY : MXE_ARG_READONLY));
+    if (p.key.op != MX_OP_TO)
+        describe_plain(kernel, &p, "y", alone | (alone ? MXE_ARG_WRITEONLY : 0));
+    mxgen_kernel_scalar(kernel, "steps", MXE_ARG_I64, "%d", blocks / (p.step_blocks * p.warps));
+    mxgen_kernel_scalar(kernel, "n_blocks", MXE_ARG_I64, "n_blocks");
+    mxgen_kernel_scalar(kernel, "bpr", MXE_ARG_I64, "bpr");
+    mxgen_kernel_scalar(kernel, "len", MXE_ARG_I64, "len");
+    if (p.key.op != MX_OP_FROM)
+        mxgen_kernel_scalar(kernel, "x_axis_stride", MXE_ARG_I64, "x_axis_stride");
+    if (p.key.op != MX_OP_TO)
+        mxgen_kernel_scalar(kernel, "y_axis_stride", MXE_ARG_I64, "y_axis_stride");
+    if (p.key.op != MX_OP_QDQ) {
+        mxgen_kernel_scalar(kernel, "p_block_stride", MXE_ARG_I64, "p_block_stride");
+        mxgen_kernel_scalar(kernel, "p_byte_stride", MXE_ARG_I64, "p_byte_stride");
+    }
+    describe_dims(kernel, &p);
+}
+
+/* Few divisions first, then wide packed accesses, then lanes that share a block. */
+static double cost(const mxgen_spec *spec)
+{
+    plan p = plan_of(spec);
+    int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
+    double cost = 1.0 + 0.1 * p.dims + (p.index_bits == 64 ? 2.0 : 0.0);
+    cost += p.key.op != MX_OP_QDQ && !p.packed_runs ? 0.05 : 0.0;
+    cost += 0.02 / p.lanes_per_block + 0.01 * p.loads;
+    return cost + (blocks == p.step_blocks * p.warps ? 0.0 : 0.002);
+}
+
+static const char *const launch_params[] = {"BLOCKS_PER_PROGRAM", NULL};
+
+const mxgen_template mx_general_template = {
+    .name = "mx_general",
+    .layouts = 1u << MX_LAYOUT_GENERAL,
+    .params = params,
+    .n_params = sizeof(params) / sizeof(params[0]),
+    .applies = applies,
+    .explored = explored,
+    .describe = describe,
+    .cost = cost,
+    .emit = emit,
+    .launch_params = launch_params,
+};
