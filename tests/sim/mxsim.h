@@ -21,6 +21,8 @@
 
 #include <stdint.h>
 
+#define MXSIM_API __attribute__((visibility("default")))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -40,7 +42,8 @@ typedef struct mxsim_counters {
     uint64_t branch;
     uint64_t waitcnt;
     uint64_t other;
-    /* Global, flat and buffer accesses: bytes by active lanes, distinct aligned segments touched. */
+    /* Global, flat and buffer accesses: bytes by active lanes, distinct aligned segments touched.
+     */
     uint64_t load_bytes;
     uint64_t store_bytes;
     uint64_t load_trans64;
@@ -53,19 +56,19 @@ typedef struct mxsim_counters {
 } mxsim_counters_t;
 
 /* Copies the sums since the last reset. Returns 0, or -1 if `out` or its size is wrong. */
-int mxsim_counters(mxsim_counters_t *out);
-void mxsim_counters_reset(void);
+MXSIM_API int mxsim_counters(mxsim_counters_t *out);
+MXSIM_API void mxsim_counters_reset(void);
 
 /* The text of the last finding, "" if none; valid until the next launch of this process. */
-const char *mxsim_last_report(void);
-void mxsim_report_clear(void);
+MXSIM_API const char *mxsim_last_report(void);
+MXSIM_API void mxsim_report_clear(void);
 
 /* The nth HIP call from now (1: the next one) fails with hipErrorUnknown; 0: none. */
-void mxsim_fail_call(int n);
+MXSIM_API void mxsim_fail_call(int n);
 /* HIP calls answered so far. */
-uint64_t mxsim_call_count(void);
+MXSIM_API uint64_t mxsim_call_count(void);
 /* Live allocations, modules, streams, events and graphs: 0 when a program leaks nothing. */
-uint64_t mxsim_live_objects(void);
+MXSIM_API uint64_t mxsim_live_objects(void);
 
 #ifdef __cplusplus
 }

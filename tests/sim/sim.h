@@ -14,17 +14,17 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 typedef struct chip {
-    const char *name;       /* gfx942 */
-    const char *full_name;  /* with features, as hipDeviceProp reports it */
+    const char *name;      /* gfx942 */
+    const char *full_name; /* with features, as hipDeviceProp reports it */
     const char *marketing;
-    int gen;                /* 9, 11 or 12 */
-    int wave_size;          /* native wave */
-    uint32_t lds_bytes;     /* a workgroup's limit */
+    int gen;            /* 9, 11 or 12 */
+    int wave_size;      /* native wave */
+    uint32_t lds_bytes; /* a workgroup's limit */
     int compute_units;
     int major, minor, stepping;
-    bool agpr;              /* has accumulation registers */
-    bool flat_arch;         /* architected flat scratch */
-    bool fnuz;              /* fp8 is FNUZ */
+    bool agpr;      /* has accumulation registers */
+    bool flat_arch; /* architected flat scratch */
+    bool fnuz;      /* fp8 is FNUZ */
     bool is950, is90a;
 } chip;
 
@@ -132,13 +132,13 @@ enum mem_kind { MK_LOAD, MK_STORE, MK_ATOMIC, MK_LDS_LOAD };
 
 typedef struct mem_info {
     uint8_t space, kind;
-    uint8_t bytes;  /* per lane and element */
-    uint8_t count;  /* 2 for read2/write2 */
-    uint8_t sext;   /* sign extend a short load */
-    uint8_t d16;    /* 1: low half, 2: high half of the register */
-    uint8_t ret;    /* atomic returns the old value */
-    uint8_t atom;   /* enum atom_op */
-    uint8_t tr;     /* transposing load */
+    uint8_t bytes; /* per lane and element */
+    uint8_t count; /* 2 for read2/write2 */
+    uint8_t sext;  /* sign extend a short load */
+    uint8_t d16;   /* 1: low half, 2: high half of the register */
+    uint8_t ret;   /* atomic returns the old value */
+    uint8_t atom;  /* enum atom_op */
+    uint8_t tr;    /* transposing load */
     uint8_t offen, idxen, lds;
     int64_t offset;
     uint32_t stride; /* read2st64 */
@@ -251,7 +251,7 @@ enum pend_class { PC_VMEM, PC_LDS, PC_SMEM, PC_FLAT, PC_STORE };
 typedef struct pending {
     uint8_t counters; /* bit per CT_ still outstanding */
     uint8_t cls;
-    uint8_t lds_write; /* index + 1 into lds_writes */
+    uint8_t lds_write[2]; /* index + 1 into lds_writes */
     reg_range regs;
     const inst *in;
 } pending;
@@ -318,8 +318,8 @@ struct group {
     wave *waves;
     uint8_t *lds;
     uint32_t lds_bytes;
-    uint8_t *lds_init;    /* bytes written */
-    uint8_t *lds_dma;     /* bytes with a direct load under way */
+    uint8_t *lds_init;         /* bytes written */
+    uint8_t *lds_dma;          /* bytes with a direct load under way */
     uint16_t *lds_wr, *lds_rd; /* race records */
     uint16_t epoch;
     bool uniform_fail;
@@ -372,6 +372,8 @@ int metadata_target(const uint8_t *data, size_t bytes, char *out, size_t out_byt
 const char *program_symbol(const program *p, uint64_t addr, uint64_t *off);
 
 /* sim_decode.c */
+void decode_note_read(inst *in, const operand *o, int dwords);
+void decode_note_write(inst *in, const operand *o, int dwords);
 inst *decode_at(program *p, uint64_t addr, int wave_size, char *err, size_t err_bytes);
 /* sim_parse.c */
 typedef struct parsed {
@@ -417,6 +419,8 @@ void wait_recheck_barrier(wave *w);
 int lds_write_slot(wave *w, uint64_t mask, const uint32_t *addr, int bytes, bool dma);
 void lds_race_write(wave *w, const inst *in, int lane, uint32_t addr, uint32_t n);
 void lds_race_read(wave *w, const inst *in, int lane, uint32_t addr, uint32_t n);
+void lds_flat_lane(wave *w, const inst *in, int lane, uint32_t addr);
+void transpose_result(wave *w, const inst *in);
 void lds_remark(wave *w, const lds_write *lw);
 
 int launch_run(launch *l);
