@@ -185,7 +185,7 @@ static mx_status parse_fail(const parser *p, size_t pos, const char *what)
 
 static mx_status parse_enter(parser *p)
 {
-    char what[64];
+    char what[80];
     if (p->depth < MXRT_EXPR_MAX_DEPTH) {
         p->depth++;
         return MX_OK;
@@ -203,7 +203,7 @@ static char peek(parser *p)
 
 static mx_status expect(parser *p, char c)
 {
-    char what[64];
+    char what[80];
     if (peek(p) == c) {
         p->pos++;
         return MX_OK;

@@ -196,7 +196,7 @@ static mx_status parse_rule(mxrt_pack_forms *forms, json_t *json, size_t index, 
                             mx_error *err)
 {
     static const char *const keys[] = {"rule", "when"};
-    char what[32];
+    char what[48];
     mxrt_pack_text *text;
     snprintf(what, sizeof(what), "rules[%zu]", index);
     mx_status status = check_keys(json, keys, 2, what, err);
@@ -274,7 +274,7 @@ static mx_status parse_arg(mxrt_pack_forms *forms, json_t *json, size_t index, m
     static const char *const pointer_keys[] = {"name", "kind", "buffer"};
     static const char *const value_keys[] = {"name", "kind", "value"};
     static const char *const kinds[] = {"pointer", "i32", "i64", "f32"};
-    char what[32];
+    char what[48];
     mxrt_pack_text *name;
     snprintf(what, sizeof(what), "launch: args[%zu]", index);
     int kind = find_name(kinds, 4, json_object_get(json, "kind"));

@@ -105,7 +105,9 @@ static mx_status fail_open(const char *label, int code, mx_error *err)
                    strerror(code));
 }
 
-static mx_status check_file(const char *path, const char *label, mx_error *err)
+/* On success *size_bytes is the file's. */
+static mx_status check_file(const char *path, const char *label, uint64_t *size_bytes,
+                            mx_error *err)
 {
     unsigned char header[HEADER_BYTES] = {0};
     struct stat info;
@@ -119,29 +121,42 @@ static mx_status check_file(const char *path, const char *label, mx_error *err)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return fail_open(label, errno, err);
-    mx_status status = MX_OK;
+    mx_status status;
     ssize_t n = pread(fd, header, sizeof(header), 0);
-    if (n < 0 || fstat(fd, &info))
+    if (n < 0 || fstat(fd, &info)) {
         status = mx_fail(err, MX_ERR_IO, "%s: cannot read it: %s", label, strerror(errno));
-    else
-        status = check_header(header,
-                              (uint64_t)n < sizeof(header) ? (uint64_t)n : (uint64_t)info.st_size,
-                              label, err);
+    } else {
+        /* A file that shrinks meanwhile must not be judged by bytes that were not read. */
+        *size_bytes = (size_t)n < sizeof(header) ? (uint64_t)n : (uint64_t)info.st_size;
+        status = check_header(header, *size_bytes, label, err);
+    }
     close(fd);
     return status;
 }
 
 /* ---- SQLite ---- */
 
+/* SQLite reports no memory also of a damaged row that claims gigabytes. No value is larger than its
+ * file: where there is memory for that, it was damage. */
+static int is_memory_short(const mxrt_pack_source *source)
+{
+    void *probe = malloc((size_t)source->size_bytes + 1);
+    int is_short = !probe;
+    free(probe);
+    return is_short;
+}
+
 mx_status mxrt_pack_source_fail(const mxrt_pack_source *source, mx_error *err)
 {
     int code = sqlite3_errcode(source->db) & 0xff;
-    mx_status status = code == SQLITE_NOMEM                              ? MX_ERR_NO_MEMORY
-                       : code == SQLITE_IOERR || code == SQLITE_CANTOPEN ? MX_ERR_IO
-                                                                         : MX_ERR_CORRUPT;
-    return mx_fail(err, status, "%s%s: %s", source->label,
-                   status == MX_ERR_CORRUPT ? " is damaged" : "",
-                   mxrt_show_text(sqlite3_errmsg(source->db)).chars);
+    if (code == SQLITE_NOMEM && (!source->db || is_memory_short(source)))
+        return mx_fail(err, MX_ERR_NO_MEMORY, "%s: no memory to read it", source->label);
+    if (code == SQLITE_IOERR || code == SQLITE_CANTOPEN)
+        return mx_fail(err, MX_ERR_IO, "%s: cannot read it: %s", source->label,
+                       mxrt_show_text(sqlite3_errmsg(source->db)).chars);
+    return mx_fail(err, MX_ERR_CORRUPT, "%s is damaged: %s; build it again", source->label,
+                   code == SQLITE_NOMEM ? "a row claims to be larger than the file"
+                                        : mxrt_show_text(sqlite3_errmsg(source->db)).chars);
 }
 
 /* A URI, for immutable=1: SQLite then takes no locks and looks for no journals, which read-only
@@ -245,7 +260,7 @@ mx_status mxrt_pack_source_open_file(const char *path, mxrt_pack_source *out, mx
         status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory to open kernel pack \"%s\"", path);
         goto out;
     }
-    if ((status = check_file(path, source.label, err)))
+    if ((status = check_file(path, source.label, &source.size_bytes, err)))
         goto out;
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(uri, &source.db, flags, NULL)) {
@@ -265,7 +280,7 @@ out:
 mx_status mxrt_pack_source_open_memory(const void *data, size_t size_bytes, mxrt_pack_source *out,
                                        mx_error *err)
 {
-    mxrt_pack_source source = {.label = strdup("kernel pack in memory")};
+    mxrt_pack_source source = {.label = strdup("kernel pack in memory"), .size_bytes = size_bytes};
     unsigned char *copy = NULL;
     mx_status status = MX_OK;
     if (!source.label) {

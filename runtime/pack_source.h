@@ -10,6 +10,7 @@
 typedef struct mxrt_pack_source {
     sqlite3 *db; /* not for use by two threads at once */
     char *label; /* how messages call it: kernel pack "x.mxdb" */
+    uint64_t size_bytes;
 } mxrt_pack_source;
 
 /* On success *out must be finished. Nothing is written, not even beside the file. */
