@@ -2,6 +2,7 @@
 #include "backend_cases.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SKIPPED = 77 };
@@ -29,6 +30,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: not a URI of the host, hip or cuda\n", uri);
         return 2;
     }
+    /* A driver's state does not survive the fork that Check makes for each case. */
+    if (rig.ops != &mxrt_backend_host)
+        setenv("CK_FORK", "no", 1);
     const char *reason = backend_skip_reason(&rig);
     if (reason) {
         printf("skipped: %s: %s\n", uri, reason);

@@ -1,0 +1,514 @@
+/* What only a device with streams has: the caller's streams, graph capture and replay, threads,
+ * tensors past 2^31 elements, a second device, memory that goes with the device, the cost of a
+ * call.
+ *
+ *   test_device_extra URI PACK      else MX_TEST_URI and MX_TEST_PACK
+ *   MX_TEST_LARGE=1                 also the tensors past 2^31 elements (7 GB on the device) */
+#include <check.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <mxgen/rt.h>
+
+#include "runtime/dynlib.h"
+#include "runtime/reference.h"
+#include "tests/cases.h"
+
+enum {
+    SKIPPED = 77,
+    ROWS = 96,
+    LENGTH = 1000,
+    BLOCKS = ROWS * ((LENGTH + 15) / 16),
+    N_THREADS = 4
+};
+
+static const DLDevice cpu = {kDLCPU, 0};
+static mxrt_context *context;
+static mxrt_device *device;
+static mxrt_device_info info;
+static int is_cuda;
+
+/* The driver's own calls, which have one form in CUDA and HIP. */
+static struct driver {
+    int (*stream_create)(void **stream, unsigned flags);
+    int (*stream_destroy)(void *stream);
+    int (*capture_begin)(void *stream, int mode);
+    int (*capture_end)(void *stream, void **graph);
+    int (*graph_instantiate)(void **executable, void *graph, void *node, char *log, size_t bytes);
+    int (*graph_launch)(void *executable, void *stream);
+    int (*executable_destroy)(void *executable);
+    int (*graph_destroy)(void *graph);
+    int (*memory_info)(size_t *free_bytes, size_t *total_bytes);
+} driver;
+
+static void *library;
+
+static void find(void *function, const char *cuda_name, const char *hip_name)
+{
+    void *address = dlsym(library, is_cuda ? cuda_name : hip_name);
+    memcpy(function, &address, sizeof(address));
+}
+
+static int open_driver(void)
+{
+    mx_error error = {MX_OK, ""};
+    const mxrt_dynlib *opened = NULL;
+    if (mxrt_dynlib_open(is_cuda ? &mxrt_cuda_library : &mxrt_hip_library, NULL, &opened, &error)) {
+        printf("%s\n", error.message);
+        return -1;
+    }
+    library = opened->handle;
+    find(&driver.stream_create, "cuStreamCreate", "hipStreamCreateWithFlags");
+    find(&driver.stream_destroy, "cuStreamDestroy_v2", "hipStreamDestroy");
+    find(&driver.capture_begin, "cuStreamBeginCapture_v2", "hipStreamBeginCapture");
+    find(&driver.capture_end, "cuStreamEndCapture", "hipStreamEndCapture");
+    find(&driver.graph_instantiate, "cuGraphInstantiate_v2", "hipGraphInstantiate");
+    find(&driver.graph_launch, "cuGraphLaunch", "hipGraphLaunch");
+    find(&driver.executable_destroy, "cuGraphExecDestroy", "hipGraphExecDestroy");
+    find(&driver.graph_destroy, "cuGraphDestroy", "hipGraphDestroy");
+    find(&driver.memory_info, "cuMemGetInfo_v2", "hipMemGetInfo");
+    return 0;
+}
+
+/* Streams of ours must be in the context that the device adopts. */
+static int make_context_current(void)
+{
+    int (*init)(unsigned) = NULL;
+    int (*retain)(void **, int) = NULL;
+    int (*set)(void *) = NULL;
+    void *primary = NULL;
+    if (!is_cuda)
+        return 0;
+    find(&init, "cuInit", NULL);
+    find(&retain, "cuDevicePrimaryCtxRetain", NULL);
+    find(&set, "cuCtxSetCurrent", NULL);
+    return !init || !retain || !set || init(0) || retain(&primary, 0) || set(primary);
+}
+
+static void check_ok(mx_status status, const mx_error *error)
+{
+    ck_assert_msg(status == MX_OK, "%s", error->message);
+}
+
+/* ---- One conversion with its buffers ---- */
+
+typedef struct conversion {
+    uint16_t x[ROWS * LENGTH], y[ROWS * LENGTH], expected_y[ROWS * LENGTH];
+    unsigned char packed[BLOCKS * 18], expected_packed[BLOCKS * 18];
+    void *device_x, *device_packed, *device_y;
+    mx_case_tensor tx, tp, ty;
+} conversion;
+
+static const int64_t plain_shape[] = {ROWS, LENGTH}, packed_shape[] = {BLOCKS, 18};
+static const DLDataType bytes_type = {kDLUInt, 8, 1};
+
+static void fill_input(conversion *c, uint64_t seed)
+{
+    mx_error error = {MX_OK, ""};
+    mx_case_tensor x, p, y;
+    mx_case_fill(MX_VALUES_OUTLIERS, seed, MX_DTYPE_BF16, c->x, ROWS * LENGTH);
+    mx_case_contiguous(mx_case_dl_type(MX_DTYPE_BF16), cpu, 2, plain_shape, c->x, &x);
+    mx_case_contiguous(bytes_type, cpu, 2, packed_shape, c->expected_packed, &p);
+    mx_case_contiguous(mx_case_dl_type(MX_DTYPE_BF16), cpu, 2, plain_shape, c->expected_y, &y);
+    mxrt_plan_request to = {
+        .op = MX_OP_TO, .format = MX_FORMAT_MX9, .axis = -1, .in = &x.tensor, .out = &p.tensor};
+    mxrt_plan_request from = {
+        .op = MX_OP_FROM, .format = MX_FORMAT_MX9, .axis = -1, .in = &p.tensor, .out = &y.tensor};
+    check_ok(mxrt_reference_run(&to, &error), &error);
+    check_ok(mxrt_reference_run(&from, &error), &error);
+    check_ok(mxrt_device_upload(device, c->device_x, c->x, sizeof(c->x), &error), &error);
+    memset(c->packed, 0xa5, sizeof(c->packed));
+    memset(c->y, 0xa5, sizeof(c->y));
+    check_ok(mxrt_device_upload(device, c->device_packed, c->packed, sizeof(c->packed), &error),
+             &error);
+    check_ok(mxrt_device_upload(device, c->device_y, c->y, sizeof(c->y), &error), &error);
+}
+
+static conversion *conversion_create(uint64_t seed)
+{
+    mx_error error = {MX_OK, ""};
+    conversion *c = calloc(1, sizeof(*c));
+    check_ok(mxrt_device_alloc(device, sizeof(c->x), &c->device_x, &error), &error);
+    check_ok(mxrt_device_alloc(device, sizeof(c->packed), &c->device_packed, &error), &error);
+    check_ok(mxrt_device_alloc(device, sizeof(c->y), &c->device_y, &error), &error);
+    DLDataType bf16 = mx_case_dl_type(MX_DTYPE_BF16);
+    mx_case_contiguous(bf16, info.dl_device, 2, plain_shape, c->device_x, &c->tx);
+    mx_case_contiguous(bytes_type, info.dl_device, 2, packed_shape, c->device_packed, &c->tp);
+    mx_case_contiguous(bf16, info.dl_device, 2, plain_shape, c->device_y, &c->ty);
+    fill_input(c, seed);
+    return c;
+}
+
+static void conversion_destroy(conversion *c)
+{
+    mxrt_device_free(device, c->device_x);
+    mxrt_device_free(device, c->device_packed);
+    mxrt_device_free(device, c->device_y);
+    free(c);
+}
+
+static void enqueue(conversion *c, mxrt_stream stream)
+{
+    mx_error error = {MX_OK, ""};
+    check_ok(
+        mxrt_convert_to(device, MX_FORMAT_MX9, -1, &c->tx.tensor, &c->tp.tensor, stream, &error),
+        &error);
+    check_ok(
+        mxrt_convert_from(device, MX_FORMAT_MX9, -1, &c->tp.tensor, &c->ty.tensor, stream, &error),
+        &error);
+}
+
+static void check_results(conversion *c)
+{
+    mx_error error = {MX_OK, ""};
+    check_ok(mxrt_device_download(device, c->packed, c->device_packed, sizeof(c->packed), &error),
+             &error);
+    check_ok(mxrt_device_download(device, c->y, c->device_y, sizeof(c->y), &error), &error);
+    ck_assert_int_eq(memcmp(c->packed, c->expected_packed, sizeof(c->packed)), 0);
+    ck_assert_int_eq(memcmp(c->y, c->expected_y, sizeof(c->y)), 0);
+}
+
+/* ---- Cases ---- */
+
+START_TEST(two_streams)
+{
+    mx_error error = {MX_OK, ""};
+    void *streams[2];
+    conversion *c[2];
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(driver.stream_create(&streams[i], 1), 0);
+        c[i] = conversion_create((uint64_t)i + 1);
+    }
+    for (int round = 0; round < 8; round++)
+        enqueue(c[round % 2], streams[round % 2]);
+    for (int i = 0; i < 2; i++) {
+        check_ok(mxrt_device_synchronize(device, streams[i], &error), &error);
+        check_results(c[i]);
+        conversion_destroy(c[i]);
+        ck_assert_int_eq(driver.stream_destroy(streams[i]), 0);
+    }
+}
+END_TEST
+
+START_TEST(capture_and_replay)
+{
+    mx_error error = {MX_OK, ""};
+    void *stream = NULL, *graph = NULL, *executable = NULL;
+    conversion *c = conversion_create(3);
+    enqueue(c, NULL); /* loads the kernels */
+    check_ok(mxrt_device_synchronize(device, NULL, &error), &error);
+    ck_assert_int_eq(driver.stream_create(&stream, 1), 0);
+    fill_input(c, 4);
+    ck_assert_int_eq(driver.capture_begin(stream, 0), 0); /* the strictest mode */
+    enqueue(c, stream);
+    ck_assert_int_eq(driver.capture_end(stream, &graph), 0);
+    ck_assert_int_eq(driver.graph_instantiate(&executable, graph, NULL, NULL, 0), 0);
+    for (uint64_t seed = 5; seed < 8; seed++) {
+        fill_input(c, seed);
+        ck_assert_int_eq(driver.graph_launch(executable, stream), 0);
+        check_ok(mxrt_device_synchronize(device, stream, &error), &error);
+        check_results(c);
+    }
+    ck_assert_int_eq(driver.executable_destroy(executable), 0);
+    ck_assert_int_eq(driver.graph_destroy(graph), 0);
+    ck_assert_int_eq(driver.stream_destroy(stream), 0);
+    conversion_destroy(c);
+}
+END_TEST
+
+/* A thread starts without a current context, and must end without one. */
+static void *thread_main(void *argument)
+{
+    conversion *c = argument;
+    for (int round = 0; round < 20; round++)
+        enqueue(c, NULL);
+    return NULL;
+}
+
+START_TEST(threads)
+{
+    mx_error error = {MX_OK, ""};
+    pthread_t ids[N_THREADS];
+    conversion *c[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++) {
+        c[i] = conversion_create(10 + (uint64_t)i);
+        ck_assert_int_eq(pthread_create(&ids[i], NULL, thread_main, c[i]), 0);
+    }
+    for (int i = 0; i < N_THREADS; i++)
+        ck_assert_int_eq(pthread_join(ids[i], NULL), 0);
+    check_ok(mxrt_device_synchronize(device, NULL, &error), &error);
+    for (int i = 0; i < N_THREADS; i++) {
+        check_results(c[i]);
+        conversion_destroy(c[i]);
+    }
+}
+END_TEST
+
+START_TEST(foreign_tensors_are_refused)
+{
+    mx_error error = {MX_OK, ""};
+    conversion *c = conversion_create(20);
+    c->tx.tensor.device = cpu;
+    ck_assert_int_eq(
+        mxrt_convert_to(device, MX_FORMAT_MX9, -1, &c->tx.tensor, &c->tp.tensor, NULL, &error),
+        MX_ERR_INVALID);
+    c->tx.tensor.device = info.dl_device;
+    c->tx.tensor.device.device_id += 1;
+    ck_assert_int_eq(
+        mxrt_convert_to(device, MX_FORMAT_MX9, -1, &c->tx.tensor, &c->tp.tensor, NULL, &error),
+        MX_ERR_INVALID);
+    conversion_destroy(c);
+}
+END_TEST
+
+START_TEST(memory_goes_with_the_device)
+{
+    mx_error error = {MX_OK, ""};
+    size_t before = 0, after = 0, total = 0;
+    if (!driver.memory_info)
+        return;
+    conversion *c = conversion_create(21);
+    enqueue(c, NULL);
+    check_ok(mxrt_device_synchronize(device, NULL, &error), &error);
+    ck_assert_int_eq(driver.memory_info(&before, &total), 0);
+    for (int round = 0; round < 3; round++) {
+        mxrt_device *other = NULL;
+        check_ok(mxrt_device_open(context, info.uri, &other, &error), &error);
+        check_ok(
+            mxrt_convert_to(other, MX_FORMAT_MX9, -1, &c->tx.tensor, &c->tp.tensor, NULL, &error),
+            &error);
+        check_ok(mxrt_device_synchronize(other, NULL, &error), &error);
+        mxrt_device_close(other);
+    }
+    ck_assert_int_eq(driver.memory_info(&after, &total), 0);
+    ck_assert_uint_ge(after, before);
+    conversion_destroy(c);
+}
+END_TEST
+
+START_TEST(second_device)
+{
+    char uri[16];
+    mx_error error = {MX_OK, ""};
+    mxrt_device *first = device, *second = NULL;
+    mxrt_device_info first_info = info;
+    snprintf(uri, sizeof(uri), "%s:1", is_cuda ? "cuda" : "hip");
+    if (mxrt_device_open(context, uri, &second, &error)) {
+        ck_assert_int_eq(error.status, MX_ERR_NOT_FOUND);
+        printf("%s is not here: not tested\n", uri);
+        return;
+    }
+    device = second;
+    check_ok(mxrt_device_get_info(device, &info, &error), &error);
+    ck_assert_int_eq(info.dl_device.device_id, 1);
+    conversion *c = conversion_create(30);
+    enqueue(c, NULL);
+    check_ok(mxrt_device_synchronize(device, NULL, &error), &error);
+    check_results(c);
+    conversion_destroy(c);
+    device = first;
+    info = first_info;
+    c = conversion_create(31); /* the first one still works */
+    enqueue(c, NULL);
+    check_ok(mxrt_device_synchronize(device, NULL, &error), &error);
+    check_results(c);
+    conversion_destroy(c);
+    mxrt_device_close(second);
+}
+END_TEST
+
+/* ---- Past 2^31 elements ---- */
+
+enum { LARGE_ROWS = 70000, LARGE_LENGTH = 32000, LARGE_BPR = LARGE_LENGTH / 16, WINDOW = 4 };
+
+/* Rows [first, first + WINDOW) of the device's packed bytes against the reference of their input.
+ */
+static void check_window(const uint16_t *row, const void *device_packed, int64_t first)
+{
+    mx_error error = {MX_OK, ""};
+    size_t bytes = (size_t)WINDOW * LARGE_BPR * 18;
+    int64_t shape[] = {WINDOW, LARGE_LENGTH}, blocks[] = {WINDOW * LARGE_BPR, 18};
+    uint16_t *x = malloc(sizeof(*x) * WINDOW * LARGE_LENGTH);
+    unsigned char *expected = malloc(bytes), *got = malloc(bytes);
+    for (int64_t i = 0; i < WINDOW; i++)
+        memcpy(x + i * LARGE_LENGTH, row + ((first + i) % WINDOW) * LARGE_LENGTH,
+               sizeof(*x) * LARGE_LENGTH);
+    mx_case_tensor tx, tp;
+    mx_case_contiguous(mx_case_dl_type(MX_DTYPE_BF16), cpu, 2, shape, x, &tx);
+    mx_case_contiguous(bytes_type, cpu, 2, blocks, expected, &tp);
+    mxrt_plan_request to = {
+        .op = MX_OP_TO, .format = MX_FORMAT_MX9, .axis = -1, .in = &tx.tensor, .out = &tp.tensor};
+    check_ok(mxrt_reference_run(&to, &error), &error);
+    check_ok(mxrt_device_download(
+                 device, got, (const unsigned char *)device_packed + (size_t)first * LARGE_BPR * 18,
+                 bytes, &error),
+             &error);
+    ck_assert_msg(!memcmp(got, expected, bytes), "rows from %lld differ", (long long)first);
+    free(x);
+    free(expected);
+    free(got);
+}
+
+START_TEST(past_two_to_the_31)
+{
+    mx_error error = {MX_OK, ""};
+    void *x = NULL, *packed = NULL;
+    size_t row_bytes = sizeof(uint16_t) * LARGE_LENGTH;
+    size_t packed_bytes = (size_t)LARGE_ROWS * LARGE_BPR * 18;
+    if (!getenv("MX_TEST_LARGE"))
+        return;
+    uint16_t *rows = malloc(WINDOW * row_bytes);
+    mx_case_fill(MX_VALUES_NORMAL, 40, MX_DTYPE_BF16, rows, (int64_t)WINDOW * LARGE_LENGTH);
+    check_ok(mxrt_device_alloc(device, LARGE_ROWS * row_bytes, &x, &error), &error);
+    check_ok(mxrt_device_alloc(device, packed_bytes, &packed, &error), &error);
+    for (size_t r = 0; r < LARGE_ROWS; r += WINDOW)
+        check_ok(
+            mxrt_device_upload(device, (char *)x + r * row_bytes, rows, WINDOW * row_bytes, &error),
+            &error);
+    int64_t shape[] = {LARGE_ROWS, LARGE_LENGTH}, blocks[] = {(int64_t)LARGE_ROWS * LARGE_BPR, 18};
+    mx_case_tensor tx, tp;
+    mx_case_contiguous(mx_case_dl_type(MX_DTYPE_BF16), info.dl_device, 2, shape, x, &tx);
+    mx_case_contiguous(bytes_type, info.dl_device, 2, blocks, packed, &tp);
+    check_ok(mxrt_convert_to(device, MX_FORMAT_MX9, -1, &tx.tensor, &tp.tensor, NULL, &error),
+             &error);
+    check_ok(mxrt_device_synchronize(device, NULL, &error), &error);
+    for (int64_t first = 0; first + WINDOW <= LARGE_ROWS; first += 9999)
+        check_window(rows, packed, first);
+    check_window(rows, packed, LARGE_ROWS - WINDOW);
+    mxrt_device_free(device, x);
+    mxrt_device_free(device, packed);
+    free(rows);
+}
+END_TEST
+
+/* ---- The cost of a call ---- */
+
+static double now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+enum { CALLS = 2000, BATCH = 100 };
+
+typedef struct call_cost {
+    const mxrt_plan *plan; /* NULL: the whole call is measured */
+    mx_case_tensor x, p;
+} call_cost;
+
+static void one_call(const call_cost *c)
+{
+    mx_error error = {MX_OK, ""};
+    if (c->plan)
+        check_ok(mxrt_plan_run(c->plan, NULL, NULL, NULL, &error), &error);
+    else
+        check_ok(
+            mxrt_convert_to(device, MX_FORMAT_MX9, -1, &c->x.tensor, &c->p.tensor, NULL, &error),
+            &error);
+}
+
+/* Batches keep the queue from filling; the best one counts, as the others were interrupted. */
+static double best_us(const call_cost *c)
+{
+    mx_error error = {MX_OK, ""};
+    double best = 1e9;
+    for (int batch = 0; batch < CALLS / BATCH; batch++) {
+        double start = now_us();
+        for (int i = 0; i < BATCH; i++)
+            one_call(c);
+        double each = (now_us() - start) / BATCH;
+        best = each < best ? each : best;
+        check_ok(mxrt_device_synchronize(device, NULL, &error), &error);
+    }
+    return best;
+}
+
+START_TEST(cost_of_a_call)
+{
+    mx_error error = {MX_OK, ""};
+    int64_t shape[] = {1, LENGTH}, blocks[] = {(LENGTH + 15) / 16, 18};
+    conversion *c = conversion_create(50);
+    mxrt_plan *plan = NULL;
+    call_cost cost = {.plan = NULL};
+    mx_case_contiguous(mx_case_dl_type(MX_DTYPE_BF16), info.dl_device, 2, shape, c->device_x,
+                       &cost.x);
+    mx_case_contiguous(bytes_type, info.dl_device, 2, blocks, c->device_packed, &cost.p);
+    mxrt_plan_request to = {.op = MX_OP_TO,
+                            .format = MX_FORMAT_MX9,
+                            .axis = -1,
+                            .in = &cost.x.tensor,
+                            .out = &cost.p.tensor};
+    check_ok(mxrt_plan_create(device, &to, &plan, &error), &error);
+    double call_us = best_us(&cost);
+    cost.plan = plan;
+    printf("one row, host time a call: mxrt_convert_to %.2f us, mxrt_plan_run %.2f us\n", call_us,
+           best_us(&cost));
+    mxrt_plan_destroy(plan);
+    conversion_destroy(c);
+}
+END_TEST
+
+/* ---- Main ---- */
+
+static mx_status open_device(const char *uri, const char *pack, mx_error *err)
+{
+    mx_status status = mxrt_context_create(NULL, &context, err);
+    if (!status)
+        status = mxrt_context_add_pack_file(context, pack, err);
+    if (!status)
+        status = mxrt_device_open(context, uri, &device, err);
+    return status ? status : mxrt_device_get_info(device, &info, err);
+}
+
+static int run_all(void)
+{
+    Suite *suite = suite_create("device_extra");
+    TCase *cases = tcase_create(info.uri);
+    tcase_set_timeout(cases, 600);
+    tcase_add_test(cases, two_streams);
+    tcase_add_test(cases, capture_and_replay);
+    tcase_add_test(cases, threads);
+    tcase_add_test(cases, foreign_tensors_are_refused);
+    tcase_add_test(cases, memory_goes_with_the_device);
+    tcase_add_test(cases, second_device);
+    tcase_add_test(cases, past_two_to_the_31);
+    tcase_add_test(cases, cost_of_a_call);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    /* Drivers keep threads and contexts, which a fork would lose. */
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *uri = argc > 1 ? argv[1] : getenv("MX_TEST_URI");
+    const char *pack = argc > 2 ? argv[2] : getenv("MX_TEST_PACK");
+    mx_error error = {MX_OK, ""};
+    if (!uri || !pack) {
+        printf("skipped: no URI of a device and no pack are given\n");
+        return SKIPPED;
+    }
+    is_cuda = !strncmp(uri, "cuda", 4);
+    if (open_driver() || make_context_current()) {
+        printf("skipped: the driver of %s is not here\n", uri);
+        return SKIPPED;
+    }
+    mx_status status = open_device(uri, pack, &error);
+    if (status) {
+        printf("%s\n", error.message);
+        return status == MX_ERR_NOT_FOUND ? SKIPPED : 1;
+    }
+    int failed = run_all();
+    mxrt_device_close(device);
+    mxrt_context_destroy(context);
+    return failed;
+}
