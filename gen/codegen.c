@@ -1,5 +1,3 @@
-#include "gen/codegen.h"
-
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,8 +8,9 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
-#include <llvm-c/Support.h>
 
+#include "gen/link.h"
+#include "gen/resources.h"
 #include "gen/template.h"
 #include "mxgen/error.h"
 
@@ -21,7 +20,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void initialise(void)
 {
-    static const char *const options[] = {"mxgen", "-pass-remarks-analysis=kernel-resource-usage"};
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();
     LLVMInitializeAMDGPUTargetMC();
@@ -36,7 +34,6 @@ static void initialise(void)
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
     LLVMInitializeX86AsmParser();
-    LLVMParseCommandLineOptions(2, options, NULL);
 }
 
 /* One compilation under way. */
@@ -45,62 +42,18 @@ typedef struct unit {
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMTargetMachineRef machine;
-    mxgen_resources *resources; /* one a distinct symbol, in the order of emission */
-    size_t n_resources, current;
     bool failed;
     char message[600];
 } unit;
 
 /* ---- Diagnostics ---- */
 
-static void read_figure(mxgen_resources *resources, const char *text)
-{
-    static const struct {
-        const char *label;
-        size_t offset;
-    } figures[] = {
-        {"TotalSGPRs: ", offsetof(mxgen_resources, sgprs)},
-        {" VGPRs: ", offsetof(mxgen_resources, vgprs)},
-        {"AGPRs: ", offsetof(mxgen_resources, agprs)},
-        {"ScratchSize [bytes/lane]: ", offsetof(mxgen_resources, scratch_bytes)},
-        {"Occupancy [waves/SIMD]: ", offsetof(mxgen_resources, occupancy)},
-        {"LDS Size [bytes/block]: ", offsetof(mxgen_resources, lds_bytes)},
-    };
-    const char *spill = strstr(text, "s Spill: ");
-    if (spill) {
-        resources->spills = (resources->spills < 0 ? 0 : resources->spills) + atoi(spill + 9);
-        return;
-    }
-    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
-        const char *at = strstr(text, figures[i].label);
-        if (at)
-            memcpy((char *)resources + figures[i].offset,
-                   &(int){atoi(at + strlen(figures[i].label))}, sizeof(int));
-    }
-}
-
-static void read_remark(unit *u, const char *text)
-{
-    const char *name = strstr(text, "Function Name: ");
-    if (name) {
-        name += strlen("Function Name: ");
-        for (u->current = 0; u->current < u->n_resources; u->current++) {
-            if (!strcmp(u->resources[u->current].symbol, name))
-                break;
-        }
-    } else if (u->current < u->n_resources) {
-        read_figure(&u->resources[u->current], text);
-    }
-}
-
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user)
 {
     unit *u = user;
     char *text = LLVMGetDiagInfoDescription(info);
     LLVMDiagnosticSeverity severity = LLVMGetDiagInfoSeverity(info);
-    if (severity == LLVMDSRemark) {
-        read_remark(u, text);
-    } else if (severity == LLVMDSError) {
+    if (severity == LLVMDSError) {
         u->failed = true;
         snprintf(u->message, sizeof(u->message), "%s", text);
     }
@@ -151,9 +104,6 @@ static mx_status emit_specs(unit *u, const mxgen_spec *specs, size_t n_specs, mx
         mxe_kernel_begin(&e, specs[i].symbol, kernel.args, kernel.n_args, kernel.threads);
         specs[i].tmpl->emit(&e, &specs[i], &kernel);
         mxe_kernel_end(&e);
-        mxgen_resources *r = &u->resources[u->n_resources++];
-        memset(r, -1, sizeof(*r));
-        snprintf(r->symbol, sizeof(r->symbol), "%s", specs[i].symbol);
         if (e.failed)
             status = mx_fail(err, e.error.status, "kernel %s: %s", specs[i].name, e.error.message);
     }
@@ -164,9 +114,9 @@ static mx_status emit_specs(unit *u, const mxgen_spec *specs, size_t n_specs, mx
 static mx_status optimise(unit *u, mx_error *err)
 {
     static const char *const pipelines[] = {
-        "function(sroa,early-cse,instcombine,simplifycfg),amdgpu-attributor",
-        "function(sroa,early-cse,instcombine,simplifycfg)",
-        "always-inline,function(sroa,early-cse,instcombine,simplifycfg)"};
+        "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg),amdgpu-attributor",
+        "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)",
+        "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)"};
     char *message = NULL;
     if (LLVMVerifyModule(u->module, LLVMReturnStatusAction, &message)) {
         mx_fail(err, MX_ERR_INTERNAL, "the verifier refuses the module for %s: %.600s",
@@ -241,18 +191,17 @@ static mx_status fill_info(const unit *u, const mxgen_spec *specs, size_t n_spec
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu kernels' figures", n_specs);
     out->n_info = n_specs;
     for (size_t i = 0; i < n_specs; i++) {
-        size_t r = 0;
-        while (strcmp(u->resources[r].symbol, specs[i].symbol))
-            r++;
-        const mxgen_resources *figures = &u->resources[r];
+        mxgen_resources figures;
+        mxgen_resources_read(u->target, out->data, out->size_bytes, specs[i].symbol, &figures);
         json_t *info = json_object();
-        add_figure(info, "vgprs", figures->vgprs);
-        add_figure(info, "agprs", figures->agprs);
-        add_figure(info, "sgprs", figures->sgprs);
-        add_figure(info, "lds_bytes", figures->lds_bytes);
-        add_figure(info, "scratch_bytes", figures->scratch_bytes);
-        add_figure(info, "spills", figures->spills);
-        add_figure(info, "occupancy", figures->occupancy);
+        add_figure(info, "vgprs", figures.vgprs);
+        add_figure(info, "agprs", figures.agprs);
+        add_figure(info, "sgprs", figures.sgprs);
+        add_figure(info, "lds_bytes", figures.lds_bytes);
+        add_figure(info, "scratch_bytes", figures.scratch_bytes);
+        add_figure(info, "spills", figures.spills);
+        add_figure(info, "occupancy", figures.occupancy);
+        add_figure(info, "code_bytes", figures.code_bytes);
         out->info_json[i] = json_dumps(info, JSON_COMPACT);
         json_decref(info);
         if (!out->info_json[i])
@@ -296,9 +245,6 @@ mx_status mxgen_compile(const mxgen_spec *specs, size_t n_specs, mxgen_stage sta
             return mx_fail(err, MX_ERR_INVALID, "variants of %s and %s in one module",
                            u.target->name, specs[i].target->name);
     }
-    u.resources = calloc(n_specs, sizeof(*u.resources));
-    if (!u.resources)
-        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", n_specs);
     u.context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(u.context, on_diagnostic, &u);
     u.module = LLVMModuleCreateWithNameInContext("mxgen", u.context);
@@ -311,7 +257,6 @@ mx_status mxgen_compile(const mxgen_spec *specs, size_t n_specs, mxgen_stage sta
         LLVMDisposeTargetMachine(u.machine);
     LLVMDisposeModule(u.module);
     LLVMContextDispose(u.context);
-    free(u.resources);
     return status;
 }
 

@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gen/codegen.h"
+#include "gen/link.h"
+
 #include "gen/lld_shim.h"
 #include "gen/target.h"
 #include "mxgen/error.h"

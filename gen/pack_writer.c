@@ -342,15 +342,16 @@ mx_status mxgen_pack_writer_serialize(mxgen_pack_writer *writer, void **data, si
     mx_status status = finish(writer, &bytes, &size, err);
     if (status)
         return status;
+    /* The caller's is to be released with free(), and this one is not. */
     void *copy = malloc((size_t)size);
-    if (copy) {
-        *data = memcpy(copy, bytes, (size_t)size);
-        *size_bytes = (size_t)size;
-    } else {
-        status = fail_memory(err);
-    }
+    if (copy)
+        memcpy(copy, bytes, (size_t)size);
     sqlite3_free(bytes);
-    return status;
+    if (!copy)
+        return fail_memory(err);
+    *data = copy;
+    *size_bytes = (size_t)size;
+    return MX_OK;
 }
 
 /* ---- The file ---- */

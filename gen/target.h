@@ -41,7 +41,8 @@ static inline bool mxgen_target_has(const mxgen_target *target, unsigned cap)
     return (target->caps & cap) == cap;
 }
 
-/* Waves a SIMD can hold, by vector registers alone; `vgprs` as the kernel descriptor has it. */
+/* Waves a SIMD can hold, by vector registers alone; `vgprs` as the metadata has it (accumulation
+ * registers included). */
 int mxgen_target_occupancy(const mxgen_target *target, int vgprs);
 
 #endif

@@ -1,0 +1,11 @@
+/* Relocatable object -> what the target's loader takes. */
+#ifndef MXGEN_LINK_H
+#define MXGEN_LINK_H
+
+#include "gen/gen.h"
+
+/* The image is malloc'ed. Thread-safe. */
+mx_status mxgen_link(const mxgen_target *target, const void *object, size_t object_bytes,
+                     void **image, size_t *image_bytes, mx_error *err);
+
+#endif
