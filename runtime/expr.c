@@ -156,7 +156,7 @@ static quoted_text quote(const char *text)
 {
     quoted_text quoted;
     size_t limit = sizeof(quoted.chars) - 4, n = 0;
-    for (; text[n] && n < limit; n++)
+    for (; n < limit && text[n]; n++)
         quoted.chars[n] = isprint((unsigned char)text[n]) ? text[n] : '?';
     memcpy(quoted.chars + n, text[n] ? "..." : "", text[n] ? 4 : 1);
     return quoted;

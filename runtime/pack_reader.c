@@ -563,7 +563,7 @@ const mxrt_pack_key *mxrt_pack_key_of(const mxrt_pack *pack, size_t index)
 static mx_status inflate(const mxrt_pack *pack, const pack_object *object, const void *stored,
                          size_t stored_bytes, void **data, mx_error *err)
 {
-    char computed[MXPACK_CHECKSUM_CHARS];
+    char computed[MXPACK_CHECKSUM_CHARS] = "";
     size_t raw_bytes = (size_t)object->raw_bytes;
     if (ZSTD_findFrameCompressedSize(stored, stored_bytes) != stored_bytes ||
         ZSTD_getFrameContentSize(stored, stored_bytes) != raw_bytes)

@@ -14,7 +14,7 @@ static inline mxrt_shown_text mxrt_show_text(const char *text)
 {
     mxrt_shown_text shown;
     size_t limit = sizeof(shown.chars) - 4, n = 0;
-    for (; text && text[n] && n < limit; n++)
+    for (; text && n < limit && text[n]; n++)
         shown.chars[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
     memcpy(shown.chars + n, text && text[n] ? "..." : "", text && text[n] ? 4 : 1);
     return shown;
