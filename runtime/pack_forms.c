@@ -174,20 +174,25 @@ static mx_status get_text(mxrt_pack_forms *forms, json_t *value, const char *wha
                                   err);
 }
 
-static mx_status get_expr(mxrt_pack_forms *forms, json_t *value, const char *what, const char *key,
-                          const mxrt_expr **out, mx_error *err)
+static mx_status compile_text(mxrt_pack_text *text, const char *what, const char *key,
+                              const mxrt_expr **out, mx_error *err)
 {
-    mxrt_pack_text *text;
     mx_error why;
-    mx_status status = get_text(forms, value, what, key, &text, err);
-    if (status)
-        return status;
+    mx_status status;
     if (!text->expr && (status = mxrt_expr_compile(text->chars, mxrt_pack_var_names, MXRT_VAR_COUNT,
                                                    &text->expr, &why)))
         return mx_fail(err, status == MX_ERR_INVALID ? MX_ERR_CORRUPT : status, "%s: \"%s\": %s",
                        what, key, why.message);
     *out = text->expr;
     return MX_OK;
+}
+
+static mx_status get_expr(mxrt_pack_forms *forms, json_t *value, const char *what, const char *key,
+                          const mxrt_expr **out, mx_error *err)
+{
+    mxrt_pack_text *text;
+    mx_status status = get_text(forms, value, what, key, &text, err);
+    return status ? status : compile_text(text, what, key, out, err);
 }
 
 /* ---- Rules ---- */
@@ -208,13 +213,70 @@ static mx_status parse_rule(mxrt_pack_forms *forms, json_t *json, size_t index, 
     return MX_OK;
 }
 
+/* One element of rules where it is written the way the generator does. */
+typedef struct plain_rule {
+    const char *rule, *when;
+    size_t rule_length, when_length;
+} plain_rule;
+
+/* Past HEAD"TEXT", or NULL if that is not what is there. */
+static const char *skip_plain_text(const char *at, const char *head, const char **text,
+                                   size_t *length)
+{
+    size_t head_length = strlen(head);
+    if (strncmp(at, head, head_length) != 0)
+        return NULL;
+    *text = at += head_length;
+    while (*at >= ' ' && *at <= '~' && *at != '"' && *at != '\\')
+        at++;
+    *length = (size_t)(at - *text);
+    return *length && *at == '"' ? at + 1 : NULL;
+}
+
+/* The number of elements of a text that is rules as the generator writes them, or 0. Most texts of
+ * a pack are; jansson would take two thirds of the time that opening it takes, and it judges all
+ * that this does not know. */
+static size_t split_plain_rules(const char *at, plain_rule rules[MXRT_PACK_MAX_RULES])
+{
+    size_t n = 0;
+    if (*at++ != '[')
+        return 0;
+    do {
+        plain_rule *rule = &rules[n];
+        if (n++ == MXRT_PACK_MAX_RULES ||
+            !(at = skip_plain_text(at, "{\"rule\":\"", &rule->rule, &rule->rule_length)) ||
+            !(at = skip_plain_text(at, ",\"when\":\"", &rule->when, &rule->when_length)) ||
+            *at++ != '}')
+            return 0;
+    } while (*at++ == ',');
+    return at[-1] == ']' && !*at ? n : 0;
+}
+
+static mx_status parse_plain_rule(mxrt_pack_forms *forms, const plain_rule *plain, size_t index,
+                                  mxrt_pack_rule *out, mx_error *err)
+{
+    char what[48];
+    mxrt_pack_text *rule, *when;
+    snprintf(what, sizeof(what), "rules[%zu]", index);
+    mx_status status = mxrt_pack_forms_intern(forms, plain->rule, plain->rule_length, &rule, err);
+    if (status ||
+        (status = mxrt_pack_forms_intern(forms, plain->when, plain->when_length, &when, err)) ||
+        (status = compile_text(when, what, "when", &out->when, err)))
+        return status;
+    out->text = rule->chars;
+    return MX_OK;
+}
+
 static mx_status parse_rules(mxrt_pack_forms *forms, mxrt_pack_text *text, mx_error *err)
 {
+    plain_rule plain[MXRT_PACK_MAX_RULES];
     json_t *json = NULL;
-    mx_status status = load_json(text, "rules", JSON_ARRAY, &json, err);
-    if (status)
+    mx_status status = MX_OK;
+    size_t n = split_plain_rules(text->chars, plain), n_plain = n;
+    if (!n_plain && (status = load_json(text, "rules", JSON_ARRAY, &json, err)))
         return status;
-    size_t n = json_array_size(json);
+    if (!n_plain)
+        n = json_array_size(json);
     mxrt_pack_rule *rules = NULL;
     if (n > MXRT_PACK_MAX_RULES)
         status = mx_fail(err, MX_ERR_CORRUPT, "rules: %zu of them, more than %d", n,
@@ -222,7 +284,8 @@ static mx_status parse_rules(mxrt_pack_forms *forms, mxrt_pack_text *text, mx_er
     else if (!(rules = calloc(n ? n : 1, sizeof(rules[0]))))
         status = fail_memory(err);
     for (size_t i = 0; !status && i < n; i++)
-        status = parse_rule(forms, json_array_get(json, i), i, &rules[i], err);
+        status = n_plain ? parse_plain_rule(forms, &plain[i], i, &rules[i], err)
+                         : parse_rule(forms, json_array_get(json, i), i, &rules[i], err);
     json_decref(json);
     if (status) {
         free(rules);

@@ -627,6 +627,14 @@ static const struct {
     {"rules", "[{\"rule\": \"a\", \"when\": \"length > 1\"}]",
      "rules[0]: \"when\": expression \"length > 1\": an unknown variable at column 1"},
     {"rules", "[{\"rule\": \"a\", \"when\": \"1 \\u0000\"}]", "rules: not JSON"},
+    /* Without spaces, as the generator writes them. */
+    {"rules", "[{\"rule\":\"a\",\"when\":\"1\"},{\"rule\":\"b\",\"when\":\"1 +\"}]",
+     "rules[1]: \"when\": expression \"1 +\": expected a value, found the end at column 4"},
+    {"rules", "[{\"rule\":\"a\",\"when\":\"\"}]", "rules[0]: \"when\" must be a text, not empty"},
+    {"rules", "[{\"rule\":\"a\",\"when\":\"1\"},]", "rules: not JSON"},
+    {"rules", "[{\"rule\":\"a\",\"when\":\"1\"}] ]", "rules: not JSON"},
+    {"rules", "[{\"rule\":\"a\",\"when\":\"1\"}", "rules: not JSON"},
+    {"rules", "[{\"rule\":\"a\",\"when\":\"1\",\"rule\":\"b\"}]", "duplicate object key"},
     {"launch", "{}", "launch: \"grid\" must be three expressions"},
     {"launch", LAUNCH("[\"1\",\"1\"]", "[]"), "launch: \"grid\" must be three expressions"},
     {"launch", LAUNCH("[\"1\",\"1\",1]", "[]"), "launch: \"grid\" must be a text"},
@@ -675,6 +683,9 @@ static const struct {
     {"params", "{\"A\": \"text\", \"B\": true, \"C\": 1.5}"},
     {"info", "{\"vgprs\": 1234567890123456789, \"what\": false}"},
     {"rules", " [ ] "},
+    {"rules", "[{\"rule\":\"a\",\"when\":\"1\"}]"},
+    {"rules", "[{\"rule\":\"a \\\"b\\\" \xc3\xa9\",\"when\":\"\\u0031 == 1\"}]"},
+    {"rules", "[{\"when\":\"1\",\"rule\":\"a\"},{\"rule\":\"b\",\"when\":\"0\"}]"},
     {"launch", LAUNCH(ONES, "[]")},
 };
 
