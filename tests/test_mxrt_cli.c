@@ -745,7 +745,7 @@ START_TEST(interrupted)
     for (size_t i = 0; i < 3; i++) {
         int status = 0, tries = 0;
         pid_t child = start("quantize @in -o @out -f mx9 --axis 0 --max-memory 4096", -1);
-        while (count_files() < 2 && tries++ < 2000)
+        while (count_files() < 2 && tries++ < 20000)
             usleep(1000);
         ck_assert_int_eq(count_files(), 2); /* it is at work: its temporary file is there */
         usleep(20000);

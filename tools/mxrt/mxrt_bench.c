@@ -252,6 +252,8 @@ static mx_status point_init(bench_point *point, const tool_engine *engine, mx_er
     if (status == MX_OK)
         status = measure_ring_init(&point->out_ring, engine->device, out_bytes, n, err);
     if (status == MX_OK)
+        status = measure_ring_touch(&point->out_ring, err);
+    if (status == MX_OK)
         status = measure_copy_init(&point->copy, engine->device, point->moved_bytes, n, err);
     if (status != MX_OK)
         return status;
@@ -412,10 +414,11 @@ static mx_status measure_points(bench_run *run, mx_error *err)
     progress_init(&run->progress, total, 0);
     for (int s = 0; s < options->n_shapes; s++) {
         /* The key's three parts in one number. */
-        for (int k = 0; k < MX_OP_COUNT * MX_FORMAT_COUNT * MX_DTYPE_COUNT; k++) {
-            bench_point point = {.op = (mx_op)(k / (MX_FORMAT_COUNT * MX_DTYPE_COUNT)),
-                                 .format = (mx_format)(k / MX_DTYPE_COUNT % MX_FORMAT_COUNT),
-                                 .dtype = (mx_dtype)(k % MX_DTYPE_COUNT),
+        const int n_dtypes = MX_DTYPE_COUNT, n_formats = MX_FORMAT_COUNT, n_ops = MX_OP_COUNT;
+        for (int k = 0; k < n_ops * n_formats * n_dtypes; k++) {
+            bench_point point = {.op = (mx_op)(k / (n_formats * n_dtypes)),
+                                 .format = (mx_format)(k / n_dtypes % n_formats),
+                                 .dtype = (mx_dtype)(k % n_dtypes),
                                  .shape = &options->shapes[s]};
             if (!(options->ops >> point.op & 1) || !(options->formats >> point.format & 1) ||
                 !(options->dtypes >> point.dtype & 1))

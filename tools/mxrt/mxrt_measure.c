@@ -69,7 +69,7 @@ int measure_slots(const mxrt_device_info *info, int64_t bytes)
             cache = (long)32 << 20;
     }
     int64_t n = 4 * (int64_t)cache / bytes + 1;
-    return n < 2 ? 2 : n > 4096 ? 4096 : (int)n;
+    return n > 4096 ? 4096 : (int)n;
 }
 
 mx_status measure_ring_init(measure_ring *ring, mxrt_device *device, int64_t slot_bytes, int n,
@@ -108,21 +108,27 @@ mx_status measure_ring_replicate(measure_ring *ring, mx_error *err)
     return status == MX_OK ? mxrt_device_synchronize(ring->device, NULL, err) : status;
 }
 
+/* A single slot is left to the warm-up. */
+mx_status measure_ring_touch(measure_ring *ring, mx_error *err)
+{
+    mx_status status = measure_ring_replicate(ring, err);
+    if (status == MX_OK && ring->n > 1)
+        status = mxrt_device_copy(ring->device, measure_ring_at(ring, 0), measure_ring_at(ring, 1),
+                                  ring->slot_bytes, NULL, err);
+    return status == MX_OK ? mxrt_device_synchronize(ring->device, NULL, err) : status;
+}
+
 mx_status measure_copy_init(measure_copy *copy, mxrt_device *device, int64_t moved_bytes, int n,
                             mx_error *err)
 {
     int64_t half = moved_bytes / 2 > 0 ? moved_bytes / 2 : 1;
     memset(copy, 0, sizeof(*copy));
+    copy->copy_bytes = (size_t)half;
     mx_status status = measure_ring_init(&copy->from, device, half, n, err);
     if (status == MX_OK)
         status = measure_ring_init(&copy->to, device, half, n, err);
-    copy->copy_bytes = (size_t)half;
-    /* Every page must be there: pages never written all read from one page of zeros. */
     if (status == MX_OK)
-        status = measure_ring_replicate(&copy->to, err);
-    if (status == MX_OK && n > 1)
-        status = mxrt_device_copy(device, measure_ring_at(&copy->to, 0),
-                                  measure_ring_at(&copy->to, 1), copy->copy_bytes, NULL, err);
+        status = measure_ring_touch(&copy->to, err);
     for (int i = 0; i < n && status == MX_OK; i++)
         status = mxrt_device_copy(device, measure_ring_at(&copy->from, i),
                                   measure_ring_at(&copy->to, i), copy->copy_bytes, NULL, err);

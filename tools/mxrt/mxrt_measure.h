@@ -25,7 +25,7 @@ typedef struct measure_ring {
     int n, next;
 } measure_ring;
 
-/* How many slots of `bytes` it takes to be four times as large as the caches; 2 at least. */
+/* How many slots of `bytes` it takes to be four times as large as the caches. */
 int measure_slots(const mxrt_device_info *info, int64_t bytes);
 mx_status measure_ring_init(measure_ring *ring, mxrt_device *device, int64_t slot_bytes, int n,
                             mx_error *err);
@@ -33,6 +33,9 @@ void measure_ring_finish(measure_ring *ring); /* takes a zeroed one, too */
 void *measure_ring_at(const measure_ring *ring, int slot);
 /* Copies slot 0 to the others. */
 mx_status measure_ring_replicate(measure_ring *ring, mx_error *err);
+/* Writes something into every slot: the first write to a page costs much more than the next, and
+ * pages never written all read from one page of zeros. */
+mx_status measure_ring_touch(measure_ring *ring, mx_error *err);
 
 /* A copy between two rings: `moved_bytes` are read plus written, half each. */
 typedef struct measure_copy {

@@ -54,16 +54,16 @@ void progress_init(tool_progress *progress, int64_t total, int quiet)
 void progress_add(tool_progress *progress, int64_t amount, const char *label)
 {
     char name[ST_PRINTABLE_BYTES];
-    enum { WIDTH = 30 };
+    const int width = 30;
     progress->done += amount;
     double now = tool_now();
     if (!progress->enabled || now - progress->last < 0.1)
         return;
     progress->last = now;
     double part = progress->total > 0 ? (double)progress->done / (double)progress->total : 1;
-    int filled = part >= 1 ? WIDTH : (int)(part * WIDTH);
+    int filled = part >= 1 ? width : (int)(part * width);
     fprintf(stderr, "\r[%.*s%*s] %3d%% %.40s\x1b[K", filled, "##############################",
-            WIDTH - filled, "", (int)(100 * part), st_printable(label, name));
+            width - filled, "", (int)(100 * part), st_printable(label, name));
 }
 
 void progress_clear(tool_progress *progress)

@@ -114,8 +114,8 @@ mx_status st_writer_write(st_writer *writer, size_t index, int64_t offset_bytes,
 /* Fails if the bytes written are fewer than the bytes declared. */
 mx_status st_writer_commit(st_writer *writer, mx_error *err);
 
-/* For programs: removes the temporary files of live writers when SIGHUP, SIGINT, SIGTERM or SIGPIPE
- * ends the process. Signals that are ignored stay ignored. */
+/* For programs: removes the temporary files of live writers when SIGHUP, SIGINT, SIGQUIT, SIGTERM
+ * or SIGPIPE ends the process. Signals that are ignored stay ignored. */
 void st_writer_clean_on_signals(void);
 
 #endif

@@ -73,7 +73,7 @@ static void on_signal(int number)
 
 void st_writer_clean_on_signals(void)
 {
-    static const int numbers[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE};
+    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND}, before;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
