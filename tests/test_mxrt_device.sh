@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Whole files through a simulated AMD chip: mxgen builds the kernels, mxrt packs and unpacks with them
+# in pieces, and every byte is what the host's reference gives.
+# Arguments: mxgen, mxrt, the simulator's library.
+set -euo pipefail
+mxgen=$1 mxrt=$2
+export MXRT_HIP_LIBRARY=$3 MXSIM_ARCH=gfx942 MXRT_PACK=
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+"$mxgen" build --target gfx942 --op to,from --format mx6 --max-rank 1 -o kernels.mxdb >build.log
+"$mxrt" devices | grep -q '^hip:0 .*gfx942'
+"$mxrt" make-model in.safetensors --size small
+for axis in -1 0; do
+    options=(--quiet --max-memory 20K)
+    "$mxrt" quantize in.safetensors -o host.q -f mx6 --axis "$axis" --quiet
+    "$mxrt" dequantize host.q -o host.d --quiet
+    "$mxrt" quantize in.safetensors -o chip.q -f mx6 --axis "$axis" "${options[@]}" \
+        --device hip:0 --pack kernels.mxdb --verbose 2>log
+    "$mxrt" dequantize chip.q -o chip.d "${options[@]}" --device hip:0 --pack kernels.mxdb
+    grep -q 'hip:0: to mx6 .* kernels' log
+    cmp host.q chip.q
+    cmp host.d chip.d
+done
+"$mxrt" report in.safetensors --format mx6 --seconds 0 --device hip:0 --pack kernels.mxdb \
+    --include 'marred|conv' --json | grep -q '"tensor":null'
+"$mxrt" bench --shape 16x64 --seconds 0 --op to --format mx6 --dtype f32 --variant best --json \
+    --device hip:0 --pack kernels.mxdb | grep -q '"device":"hip:0","variant":"mx_to_mx6_f32'
+if "$mxrt" quantize in.safetensors -o none -f mx9 --device hip:0 --pack kernels.mxdb 2>log; then
+    echo "a pack without such kernels was accepted" >&2
+    exit 1
+fi
+[ ! -e none ]
+grep -q 'mx9' log
+echo "same bytes"
