@@ -1,0 +1,595 @@
+/* Blocks along a strided axis, with another dimension of unit stride: a program takes a tile of
+ * BLOCK_M blocks by BLOCK_N columns of that inner dimension, one lane a block of VEC neighbouring
+ * columns. Tensor accesses are coalesced along the columns. A column's records follow each other in
+ * the packed bytes: with STAGED the tile's records meet in shared memory, a column's image a row
+ * there, and leave it side by side. */
+#include "gen/template.h"
+
+#include <stdio.h>
+
+#include "templates/mx_block.h"
+
+enum {
+    OUTER_DIMS = 3,    /* row dimensions beside the inner one */
+    STAGED_CHUNKS = 1, /* 16 bytes at a time: columns' records start at multiples of 16 */
+    STAGED_PIECES = 2, /* by the alignment that records have anyway */
+    CHUNK = 16,
+    COLUMN_PAD = 4 /* bytes between columns' images, against bank conflicts */
+};
+
+typedef struct plan {
+    mxgen_key key;
+    int vec, warps, block_m, block_n, staged;
+    bool even; /* rows are whole blocks */
+    int lanes, threads;
+    int column_threads; /* that lie side by side along the columns */
+    int passes;         /* blocks that a lane takes, one after the other */
+    int block_bytes, elem_bytes, record_align, image_bytes, column_bytes;
+    unsigned flags;
+} plan;
+
+static plan plan_of(const mxgen_spec *spec)
+{
+    plan p = {.key = spec->key};
+    p.vec = mxgen_spec_param(spec, "VEC");
+    p.warps = mxgen_spec_param(spec, "num_warps");
+    p.block_m = mxgen_spec_param(spec, "BLOCK_M");
+    p.block_n = mxgen_spec_param(spec, "BLOCK_N");
+    p.staged = mxgen_spec_param(spec, "STAGED");
+    p.even = mxgen_spec_param(spec, "EVEN") == 1;
+    p.lanes = spec->target->lanes;
+    p.threads = p.warps * p.lanes;
+    p.column_threads = p.block_n / p.vec;
+    p.passes = p.block_m * p.column_threads / p.threads;
+    p.block_bytes = mx_format_get(spec->key.format)->block_bytes;
+    p.elem_bytes = mx_dtype_get(spec->key.dtype)->bytes;
+    p.record_align = mx_record_align(spec->key.format);
+    p.image_bytes = p.block_m * p.block_bytes;
+    /* 16-byte copies need images aligned to 16. */
+    p.column_bytes = p.image_bytes + (p.staged == STAGED_CHUNKS ? CHUNK : COLUMN_PAD);
+    p.flags = mxgen_spec_param(spec, "CACHE") == 1 ? MXE_STREAM : 0;
+    return p;
+}
+
+/* Where the tile stands, at kernel time. */
+typedef struct tile {
+    mx_shape shape;
+    mxe_value x_base, y_base;  /* i64: byte offset of the tile's first element */
+    mxe_value packed;          /* i64: number of the tile's first block */
+    mxe_value columns, blocks; /* i32: of the tile that exist, 1 at least */
+    mxe_value length;          /* i64: elements from the tile's first to the row's end */
+    mxe_value thread;          /* i32: in the program */
+} tile;
+
+/* A lane's block (and its neighbours in VEC columns). */
+typedef struct place {
+    mxe_value block, column; /* i32, in the tile; clamped to what exists */
+    mxe_value slot;          /* i32: the block that the lane would have */
+    mxe_value slot_column;
+    mxe_value live; /* i1, or NULL ref when always */
+} place;
+
+static place locate(mxe *e, const plan *p, const tile *t, mxe_value pass)
+{
+    place at = {.live = mxe_always()};
+    int shift = __builtin_ctz((unsigned)p->column_threads);
+    int rows = p->threads / p->column_threads;
+    mxe_value block = mxe_lshr(e, t->thread, mxe_i32(e, shift));
+    at.slot = mxe_add(e, block, mxe_mul(e, pass, mxe_i32(e, rows)));
+    at.slot_column =
+        mxe_mul(e, mxe_and(e, t->thread, mxe_i32(e, p->column_threads - 1)), mxe_i32(e, p->vec));
+    at.live = mxe_and(e, mxe_ult(e, at.slot, t->blocks), mxe_ult(e, at.slot_column, t->columns));
+    at.block = mxe_umin(e, at.slot, mxe_sub(e, t->blocks, mxe_i32(e, 1)));
+    at.column = mxe_umin(e, at.slot_column, mxe_sub(e, t->columns, mxe_i32(e, p->vec)));
+    return at;
+}
+
+static mxe_type vector_type(const plan *p)
+{
+    return p->vec * p->elem_bytes >= 4 ? MXE_I32 : MXE_I16;
+}
+
+static int vector_items(const plan *p)
+{
+    int bytes = p->vec * p->elem_bytes;
+    return bytes >= 4 ? bytes / 4 : 1;
+}
+
+/* Byte offset of row i of a lane's block from the tile's first element, without the column. */
+static mxe_value row_bytes(mxe *e, const plan *p, const char *stride, mxe_value block, int i)
+{
+    mxe_value row = mxe_add(e, mxe_mul(e, block, mxe_i32(e, MX_BLOCK_ELEMENTS)), mxe_i32(e, i));
+    mxe_value bytes =
+        mxe_zext(e, mxe_mul(e, mxe_param(e, stride), mxe_i64(e, p->elem_bytes)), MXE_I32);
+    return mxe_mul(e, row, bytes);
+}
+
+static mxe_addr element_addr(mxe *e, const plan *p, const tile *t, const place *at,
+                             const char *pointer, const char *stride, mxe_value inside, int i)
+{
+    mxe_addr addr = {.pointer = pointer};
+    addr.uniform = pointer[0] == 'x' ? t->x_base : t->y_base;
+    mxe_value offset = row_bytes(e, p, stride, at->block, i);
+    if (inside.ref)
+        offset = mxe_select(e, inside, offset, row_bytes(e, p, stride, at->block, 0));
+    if (t->thread.ref) {
+        addr.varying = mxe_add(e, offset, mxe_mul(e, at->column, mxe_i32(e, p->elem_bytes)));
+        return addr;
+    }
+    /* Host: the block is uniform, lanes are columns. */
+    addr.uniform = mxe_add(e, addr.uniform, mxe_zext(e, offset, MXE_I64));
+    addr.uniform = mxe_add(e, addr.uniform,
+                           mxe_zext(e, mxe_mul(e, at->column, mxe_i32(e, p->elem_bytes)), MXE_I64));
+    addr.lane_stride = p->elem_bytes;
+    return addr;
+}
+
+/* Whether row i of the lane's block exists. */
+static mxe_value row_inside(mxe *e, const plan *p, const tile *t, const place *at, int i)
+{
+    if (p->even || i == 0)
+        return mxe_always();
+    mxe_value row = mxe_add(e, mxe_mul(e, at->block, mxe_i32(e, MX_BLOCK_ELEMENTS)), mxe_i32(e, i));
+    return mxe_slt(e, mxe_zext(e, row, MXE_I64), t->length);
+}
+
+/* raw[column * 16 + row] */
+static void load_elements(mxe *e, const plan *p, const tile *t, const place *at, mxe_value *raw)
+{
+    mxe_value words[16][4], inside[16];
+    int align_bytes = p->vec * p->elem_bytes;
+    for (int i = 0; i < MX_BLOCK_ELEMENTS; i++) {
+        inside[i] = row_inside(e, p, t, at, i);
+        mxe_addr addr = element_addr(e, p, t, at, "x", "x_axis_stride", inside[i], i);
+        mxe_load(e, addr, vector_type(p), vector_items(p), align_bytes, p->flags, words[i]);
+    }
+    for (int i = 0; i < MX_BLOCK_ELEMENTS; i++) {
+        mxe_value columns[8];
+        for (int k = 0; k < vector_items(p); k++) {
+            words[i][k] = mxe_zext(e, words[i][k], MXE_I32);
+            if (inside[i].ref)
+                words[i][k] = mxe_select(e, inside[i], words[i][k], mxe_i32(e, 0));
+        }
+        if (vector_type(p) == MXE_I16)
+            columns[0] = words[i][0];
+        else
+            mx_split_words(e, p->key.dtype, words[i], p->vec, columns);
+        for (int v = 0; v < p->vec; v++)
+            raw[v * MX_BLOCK_ELEMENTS + i] = columns[v];
+    }
+}
+
+static void store_elements(mxe *e, const plan *p, const tile *t, const place *at,
+                           const mxe_value *raw)
+{
+    int align_bytes = p->vec * p->elem_bytes;
+    for (int i = 0; i < MX_BLOCK_ELEMENTS; i++) {
+        mxe_value columns[8], words[4], inside = row_inside(e, p, t, at, i), when = at->live;
+        for (int v = 0; v < p->vec; v++)
+            columns[v] = raw[v * MX_BLOCK_ELEMENTS + i];
+        if (vector_type(p) == MXE_I16)
+            words[0] = mxe_zext(e, columns[0], MXE_I16);
+        else
+            mx_join_words(e, p->key.dtype, columns, p->vec, words);
+        if (inside.ref)
+            when = when.ref ? mxe_and(e, when, inside) : inside;
+        mxe_addr addr = element_addr(e, p, t, at, "y", "y_axis_stride", mxe_always(), i);
+        mxe_store(e, addr, vector_type(p), vector_items(p), align_bytes, p->flags, when, words);
+    }
+}
+
+/* The record of column v of a lane, in shared memory or in place. */
+static mxe_addr record_addr(mxe *e, const plan *p, const tile *t, const place *at, int v,
+                            bool for_load)
+{
+    mxe_addr addr = {.pointer = "p"};
+    mxe_value column = at->column, block = at->block;
+    if (p->staged) {
+        addr.pointer = NULL;
+        /* A lane without a block may write to the slot it would have, but has to read a real one.
+         */
+        column = for_load ? at->column : at->slot_column;
+        block = for_load ? at->block : at->slot;
+        if (v)
+            column = mxe_add(e, column, mxe_i32(e, v));
+        addr.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, p->column_bytes)),
+                               mxe_mul(e, block, mxe_i32(e, p->block_bytes)));
+        return addr;
+    }
+    if (v)
+        column = mxe_add(e, column, mxe_i32(e, v));
+    mxe_value column_blocks = mxe_param(e, "column_blocks");
+    if (t->thread.ref) {
+        mxe_value number = mxe_mul(e, mxe_zext(e, column, MXE_I64), column_blocks);
+        number = mxe_add(e, mxe_add(e, number, mxe_zext(e, block, MXE_I64)), t->packed);
+        addr.varying = mxe_mul(e, number, mxe_i64(e, p->block_bytes));
+        return addr;
+    }
+    mxe_value number = mxe_add(e, t->packed, mxe_zext(e, block, MXE_I64));
+    number = mxe_add(e, number, mxe_mul(e, mxe_zext(e, column, MXE_I64), column_blocks));
+    addr.uniform = mxe_mul(e, number, mxe_i64(e, p->block_bytes));
+    if (e->simd_width > 1)
+        addr.varying = mxe_mul(e, mxe_mul(e, mxe_zext(e, mxe_lane(e), MXE_I64), column_blocks),
+                               mxe_i64(e, p->block_bytes));
+    return addr;
+}
+
+static void pass_encode(mxe *e, const plan *p, const tile *t, const place *at)
+{
+    mxe_value raw[4 * 16], out[4 * 16];
+    load_elements(e, p, t, at, raw);
+    for (int v = 0; v < p->vec; v++) {
+        mx_codes codes;
+        mx_record record;
+        mx_encode(e, &t->shape, raw + 16 * v, &codes);
+        if (p->key.op == MX_OP_QDQ) {
+            mx_decode(e, &t->shape, &codes, raw + 16 * v, out + 16 * v);
+            continue;
+        }
+        mx_pack(e, &t->shape, &codes, &record);
+        mxe_addr addr = record_addr(e, p, t, at, v, false);
+        mx_record_store(e, &t->shape, &record, addr, p->record_align, p->staged ? 0 : p->flags,
+                        p->staged ? mxe_always() : at->live);
+    }
+    if (p->key.op == MX_OP_QDQ)
+        store_elements(e, p, t, at, out);
+}
+
+static void pass_decode(mxe *e, const plan *p, const tile *t, const place *at)
+{
+    mxe_value out[4 * 16];
+    for (int v = 0; v < p->vec; v++) {
+        mx_codes codes;
+        mx_record record;
+        mx_record_to_load(&t->shape, &record);
+        mxe_addr addr = record_addr(e, p, t, at, v, true);
+        mx_record_load(e, &t->shape, &record, addr, p->record_align, p->staged ? 0 : p->flags);
+        mx_unpack(e, &t->shape, &record, &codes);
+        mx_decode(e, &t->shape, &codes, NULL, out + 16 * v);
+    }
+    store_elements(e, p, t, at, out);
+}
+
+static void pass_body(mxe *e, const plan *p, const tile *t, const place *at)
+{
+    if (p->key.op == MX_OP_FROM)
+        pass_decode(e, p, t, at);
+    else
+        pass_encode(e, p, t, at);
+}
+
+/* Moves the columns' images between shared and global memory, the program's threads side by side
+ * along each column. */
+static void move_images(mxe *e, const plan *p, const tile *t, bool to_global)
+{
+    int bytes = p->staged == STAGED_CHUNKS ? CHUNK : p->record_align;
+    int per_column = p->image_bytes / bytes, total = per_column * p->block_n;
+    mxe_type type = bytes == 2 ? MXE_I16 : MXE_I32;
+    mxe_value size = mxe_mul(e, t->blocks, mxe_i32(e, p->block_bytes));
+    mxe_value base = mxe_mul(e, t->packed, mxe_i64(e, p->block_bytes));
+    mxe_value column_stride = mxe_mul(e, mxe_param(e, "column_blocks"), mxe_i64(e, p->block_bytes));
+    for (int first = 0; first < total; first += p->threads) {
+        mxe_value index = mxe_add(e, t->thread, mxe_i32(e, first));
+        mxe_value column = mxe_udiv(e, index, mxe_i32(e, per_column));
+        mxe_value byte = mxe_sub(e, index, mxe_mul(e, column, mxe_i32(e, per_column)));
+        byte = mxe_mul(e, byte, mxe_i32(e, bytes));
+        mxe_value inside = mxe_and(e, mxe_ult(e, column, t->columns), mxe_ult(e, byte, size));
+        mxe_addr global = {.pointer = "p", .uniform = base};
+        global.varying = mxe_add(e, mxe_mul(e, mxe_zext(e, column, MXE_I64), column_stride),
+                                 mxe_zext(e, byte, MXE_I64));
+        mxe_addr image = {.pointer = NULL};
+        image.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, p->column_bytes)), byte);
+        int items = bytes > 4 ? bytes / 4 : 1;
+        mxe_copy(e, to_global ? global : image, to_global ? image : global, type, items, bytes,
+                 p->flags, inside);
+    }
+}
+
+static void tile_on_gpu(mxe *e, const plan *p, tile *t)
+{
+    mxe_loop loop;
+    t->thread = mxe_add(e, mxe_mul(e, mxe_warp(e), mxe_i32(e, p->lanes)), mxe_lane(e));
+    if (p->staged && p->key.op == MX_OP_FROM) {
+        move_images(e, p, t, false);
+        mxe_barrier(e);
+    }
+    mxe_value pass = mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_i64(e, p->passes), mxe_i64(e, 1));
+    place at = locate(e, p, t, mxe_zext(e, pass, MXE_I32));
+    pass_body(e, p, t, &at);
+    mxe_for_end(e, &loop);
+    if (p->staged && p->key.op == MX_OP_TO) {
+        mxe_barrier(e);
+        move_images(e, p, t, true);
+    }
+}
+
+/* Whole groups of columns, then the rest one by one; `p` says whether the block is whole. */
+static void columns_on_host(mxe *e, const plan *p, const tile *t, mxe_value block)
+{
+    mxe_loop loop;
+    place at = {.block = block, .slot = block, .live = mxe_always()};
+    mxe_value columns = mxe_zext(e, t->columns, MXE_I64);
+    mxe_value whole = mxe_and(e, columns, mxe_i64(e, ~(int64_t)(p->lanes - 1)));
+    mxe_value n = mxe_for_begin(e, &loop, mxe_i64(e, 0), whole, mxe_i64(e, p->lanes));
+    at.column = at.slot_column = mxe_zext(e, n, MXE_I32);
+    pass_body(e, p, t, &at);
+    mxe_for_end(e, &loop);
+    mxe_scalar_begin(e);
+    n = mxe_for_begin(e, &loop, whole, columns, mxe_i64(e, 1));
+    at.column = at.slot_column = mxe_zext(e, n, MXE_I32);
+    pass_body(e, p, t, &at);
+    mxe_for_end(e, &loop);
+    mxe_scalar_end(e);
+}
+
+static void tile_on_host(mxe *e, const plan *p, const tile *t)
+{
+    mxe_loop loop;
+    mxe_branch branch;
+    plan whole = *p, ragged = *p;
+    whole.even = true;
+    ragged.even = false;
+    mxe_value m =
+        mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_zext(e, t->blocks, MXE_I64), mxe_i64(e, 1));
+    mxe_value block = mxe_zext(e, m, MXE_I32);
+    mxe_value end = mxe_mul(e, mxe_add(e, m, mxe_i64(e, 1)), mxe_i64(e, MX_BLOCK_ELEMENTS));
+    if (p->even) {
+        columns_on_host(e, &whole, t, block);
+    } else {
+        mxe_if_begin(e, &branch, mxe_ule(e, end, t->length));
+        columns_on_host(e, &whole, t, block);
+        mxe_if_else(e, &branch);
+        columns_on_host(e, &ragged, t, block);
+        mxe_if_end(e, &branch);
+    }
+    mxe_for_end(e, &loop);
+}
+
+/* All fit 31 bits by the rules. */
+static void divide(mxe *e, mxe_value *rest, mxe_value by, mxe_value *digit)
+{
+    mxe_value divisor = mxe_zext(e, by, MXE_I32);
+    mxe_value above = mxe_udiv(e, *rest, divisor);
+    *digit = mxe_zext(e, mxe_sub(e, *rest, mxe_mul(e, above, divisor)), MXE_I64);
+    *rest = above;
+}
+
+/* program -> tile along the columns, tile along the axis, outer coordinates. */
+static void place_tile(mxe *e, const plan *p, tile *t)
+{
+    static const char *const sizes[OUTER_DIMS] = {"size1", "size2", "size3"};
+    static const char *const rows[OUTER_DIMS] = {"row_stride1", "row_stride2", "row_stride3"};
+    static const char *const xs[OUTER_DIMS] = {"x_stride1", "x_stride2", "x_stride3"};
+    static const char *const ys[OUTER_DIMS] = {"y_stride1", "y_stride2", "y_stride3"};
+    mxe_value rest = mxe_zext(e, mxe_program_id(e), MXE_I32), minor, major, zero = mxe_i64(e, 0);
+    mxe_value bpr = mxe_param(e, "bpr"), x = zero, y = zero, row = zero;
+    divide(e, &rest, mxe_param(e, "minor_tiles"), &minor);
+    divide(e, &rest, mxe_param(e, "major_tiles"), &major);
+    for (int k = 0; k < OUTER_DIMS; k++) {
+        mxe_value at;
+        divide(e, &rest, mxe_param(e, sizes[k]), &at);
+        row = mxe_add(e, row, mxe_mul(e, at, mxe_param(e, rows[k])));
+        if (p->key.op != MX_OP_FROM)
+            x = mxe_add(e, x, mxe_mul(e, at, mxe_param(e, xs[k])));
+        if (p->key.op != MX_OP_TO)
+            y = mxe_add(e, y, mxe_mul(e, at, mxe_param(e, ys[k])));
+    }
+    mxe_value along_axis = mxe_ne(e, mxe_param(e, "axis_first"), zero);
+    mxe_value m = mxe_mul(e, mxe_select(e, along_axis, minor, major), mxe_i64(e, p->block_m));
+    mxe_value n = mxe_mul(e, mxe_select(e, along_axis, major, minor), mxe_i64(e, p->block_n));
+    mxe_value element = mxe_mul(e, m, mxe_i64(e, MX_BLOCK_ELEMENTS));
+    mxe_value size = mxe_i64(e, p->elem_bytes);
+    if (p->key.op != MX_OP_FROM) {
+        x = mxe_add(e, x, mxe_add(e, mxe_mul(e, element, mxe_param(e, "x_axis_stride")), n));
+        t->x_base = mxe_mul(e, x, size);
+    }
+    if (p->key.op != MX_OP_TO) {
+        y = mxe_add(e, y, mxe_add(e, mxe_mul(e, element, mxe_param(e, "y_axis_stride")), n));
+        t->y_base = mxe_mul(e, y, size);
+    }
+    row = mxe_add(e, row, mxe_mul(e, n, mxe_param(e, "row_stride0")));
+    t->packed = mxe_add(e, mxe_mul(e, row, bpr), m);
+    mxe_value blocks = mxe_umin(e, mxe_sub(e, bpr, m), mxe_i64(e, p->block_m));
+    mxe_value columns = mxe_umin(e, mxe_sub(e, mxe_param(e, "size0"), n), mxe_i64(e, p->block_n));
+    t->blocks = mxe_zext(e, blocks, MXE_I32);
+    t->columns = mxe_zext(e, columns, MXE_I32);
+    t->length = mxe_sub(e, mxe_param(e, "len"), element);
+}
+
+static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
+{
+    plan p = plan_of(spec);
+    tile t = {
+        .shape = {p.key.format, p.key.dtype, p.key.profile, 1, MX_BLOCK_ELEMENTS, mxe_i32(e, 0)}};
+    if (kernel->lds_bytes)
+        mxe_lds_reserve(e, kernel->lds_bytes);
+    place_tile(e, &p, &t);
+    if (e->simd_width > 1)
+        tile_on_host(e, &p, &t);
+    else
+        tile_on_gpu(e, &p, &t);
+}
+
+/* ---- Descriptor ---- */
+
+static const int vec_values[] = {1, 2, 4}, warps_values[] = {1, 2, 4, 8};
+static const int m_values[] = {8, 16, 32, 64}, n_values[] = {16, 32, 64, 128};
+static const int staged_values[] = {0, 1, 2}, flag_values[] = {0, 1};
+
+#define VALUES(v) v, sizeof(v) / sizeof((v)[0])
+static const mxgen_param params[] = {
+    {"BLOCK_M", VALUES(m_values)},       {"BLOCK_N", VALUES(n_values)},
+    {"num_warps", VALUES(warps_values)}, {"VEC", VALUES(vec_values)},
+    {"STAGED", VALUES(staged_values)},   {"EVEN", VALUES(flag_values)},
+    {"ORDER", VALUES(flag_values)},      {"CACHE", VALUES(flag_values)},
+};
+
+static int lds_bytes(const plan *p)
+{
+    return p->staged ? p->block_n * p->column_bytes : 0;
+}
+
+static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
+{
+    plan p = plan_of(spec);
+    const mxgen_target *target = spec->target;
+    bool host = target->simd_width > 1;
+    if (host && (p.vec != 1 || p.warps != 1 || p.staged))
+        return snprintf(why, why_bytes,
+                        "VEC %d, num_warps %d, STAGED %d: lanes of %s are single columns", p.vec,
+                        p.warps, p.staged, target->name),
+               false;
+    if (p.warps * target->lanes > target->max_threads * target->simd_width)
+        return snprintf(why, why_bytes, "num_warps %d: %s runs %d threads a program at most",
+                        p.warps, target->name, target->max_threads),
+               false;
+    if (!host && (p.block_m * p.column_threads % p.threads || p.threads % p.column_threads))
+        return snprintf(
+                   why, why_bytes,
+                   "BLOCK_M %d, BLOCK_N %d: the tile must be a multiple of num_warps * lanes = "
+                   "%d blocks of VEC columns",
+                   p.block_m, p.block_n, p.threads),
+               false;
+    if (p.staged && p.key.op == MX_OP_QDQ)
+        return snprintf(why, why_bytes, "STAGED: qdq has no packed records to stage"), false;
+    if (p.staged == STAGED_CHUNKS && p.image_bytes % CHUNK)
+        return snprintf(why, why_bytes, "STAGED 1: BLOCK_M records are %d bytes, no multiple of %d",
+                        p.image_bytes, CHUNK),
+               false;
+    if (lds_bytes(&p) > target->lds_bytes)
+        return snprintf(why, why_bytes, "STAGED: %d bytes of shared memory, %s has %d",
+                        lds_bytes(&p), target->name, target->lds_bytes),
+               false;
+    return true;
+}
+
+/* The declared set: GPUs, one or two words a load, every way of staging, rows of whole blocks or
+ * not, both orders of tiles; qdq, whose tiles are free, in three shapes. */
+static bool explored(const mxgen_spec *spec)
+{
+    plan p = plan_of(spec);
+    int word = 4 / p.elem_bytes;
+    if (spec->target->simd_width > 1)
+        return p.block_m == 8 && p.block_n == 64 && p.flags && !p.even &&
+               mxgen_spec_param(spec, "ORDER") == 1;
+    if (!p.flags || p.warps != 4)
+        return false;
+    bool wide = p.vec == word || p.vec == (p.elem_bytes == 4 ? 2 : 1);
+    if (p.key.op == MX_OP_QDQ)
+        return wide && p.block_m == 16 && p.block_n >= 32;
+    return wide && p.block_m == 16 && p.block_n == 32 * p.vec;
+}
+
+static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name, unsigned flags)
+{
+    int align_bytes = p->vec * p->elem_bytes;
+    long long most = 0x7fffffffLL / (p->block_m + 1) / MX_BLOCK_ELEMENTS / p->elem_bytes;
+    mxgen_kernel_pointer(kernel, name, flags, align_bytes);
+    mxgen_kernel_rule(kernel, "the tensor is aligned to the loads", "%s_align >= %d", name,
+                      align_bytes);
+    mxgen_kernel_rule(kernel, "a row dimension has unit stride", "dim0_%s_stride == 1", name);
+    mxgen_kernel_rule(kernel, "a tile's offsets are counted in 31 bits", "%s_axis_stride <= %lld",
+                      name, most);
+    if (p->vec > 1)
+        mxgen_kernel_rule(kernel, "all strides are multiples of VEC",
+                          "%s_axis_stride %% %d == 0 && dim1_%s_stride %% %d == 0 && "
+                          "dim2_%s_stride %% %d == 0 && dim3_%s_stride %% %d == 0",
+                          name, p->vec, name, p->vec, name, p->vec, name, p->vec);
+}
+
+static void describe_packed(mxgen_kernel *kernel, const plan *p, unsigned flags)
+{
+    int align_bytes = p->staged == STAGED_CHUNKS ? CHUNK : p->record_align;
+    mxgen_kernel_pointer(kernel, "p", flags, align_bytes);
+    mxgen_kernel_rule(kernel, "packed blocks follow each other without gaps",
+                      "p_block_stride == %d && p_byte_stride == 1", p->block_bytes);
+    mxgen_kernel_rule(kernel, "packed bytes are aligned to the accesses", "p_align >= %d",
+                      align_bytes);
+    if (p->staged == STAGED_CHUNKS)
+        mxgen_kernel_rule(kernel, "a row's records are a multiple of 16 bytes",
+                          "bpr * %d %% %d == 0", p->block_bytes, CHUNK);
+}
+
+static void describe_outer(mxgen_kernel *kernel, const plan *p)
+{
+    static const char *const sizes[] = {"size1", "size2", "size3"};
+    static const char *const rows[] = {"row_stride1", "row_stride2", "row_stride3"};
+    static const char *const xs[] = {"x_stride1", "x_stride2", "x_stride3"};
+    static const char *const ys[] = {"y_stride1", "y_stride2", "y_stride3"};
+    for (int k = 1; k <= OUTER_DIMS; k++) {
+        mxgen_kernel_scalar(kernel, sizes[k - 1], MXE_ARG_I64, "dim%d_size", k);
+        mxgen_kernel_scalar(kernel, rows[k - 1], MXE_ARG_I64, "dim%d_row_stride", k);
+        if (p->key.op != MX_OP_FROM)
+            mxgen_kernel_scalar(kernel, xs[k - 1], MXE_ARG_I64, "dim%d_x_stride", k);
+        if (p->key.op != MX_OP_TO)
+            mxgen_kernel_scalar(kernel, ys[k - 1], MXE_ARG_I64, "dim%d_y_stride", k);
+    }
+}
+
+static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
+{
+    plan p = plan_of(spec);
+    unsigned alone = p.key.op == MX_OP_QDQ ? 0 : MXE_ARG_NOALIAS;
+    bool axis_first = mxgen_spec_param(spec, "ORDER") == 1;
+    char m_tiles[40], n_tiles[40];
+    snprintf(m_tiles, sizeof(m_tiles), "ceil_div(bpr, %d)", p.block_m);
+    snprintf(n_tiles, sizeof(n_tiles), "ceil_div(dim0_size, %d)", p.block_n);
+    kernel->threads = spec->target->simd_width > 1 ? 1 : p.threads;
+    kernel->lds_bytes = lds_bytes(&p);
+    snprintf(kernel->grid_x, sizeof(kernel->grid_x), "%s * %s * dim1_size * dim2_size * dim3_size",
+             m_tiles, n_tiles);
+    mxgen_kernel_rule(kernel, "one to four row dimensions are left after merging",
+                      "n_dims >= 1 && n_dims <= %d", OUTER_DIMS + 1);
+    if (p.even)
+        mxgen_kernel_rule(kernel, "rows are whole blocks", "len %% %d == 0", MX_BLOCK_ELEMENTS);
+    if (p.vec > 1)
+        mxgen_kernel_rule(kernel, "the inner dimension is a multiple of VEC",
+                          "dim0_size %% %d == 0", p.vec);
+    if (p.key.op != MX_OP_FROM)
+        describe_plain(kernel, &p, "x", alone | (alone ? MXE_ARG_READONLY : 0));
+    if (p.key.op != MX_OP_QDQ)
+        describe_packed(kernel, &p,
+                        alone | (p.key.op == MX_OP_TO ? MXE_ARG_WRITEONLY : MXE_ARG_READONLY));
+    if (p.key.op != MX_OP_TO)
+        describe_plain(kernel, &p, "y", alone | (alone ? MXE_ARG_WRITEONLY : 0));
+    mxgen_kernel_scalar(kernel, "minor_tiles", MXE_ARG_I64, "%s", axis_first ? m_tiles : n_tiles);
+    mxgen_kernel_scalar(kernel, "major_tiles", MXE_ARG_I64, "%s", axis_first ? n_tiles : m_tiles);
+    mxgen_kernel_scalar(kernel, "axis_first", MXE_ARG_I64, "%d", axis_first);
+    mxgen_kernel_scalar(kernel, "bpr", MXE_ARG_I64, "bpr");
+    mxgen_kernel_scalar(kernel, "len", MXE_ARG_I64, "len");
+    mxgen_kernel_scalar(kernel, "size0", MXE_ARG_I64, "dim0_size");
+    mxgen_kernel_scalar(kernel, "row_stride0", MXE_ARG_I64, "dim0_row_stride");
+    if (p.key.op != MX_OP_QDQ)
+        mxgen_kernel_scalar(kernel, "column_blocks", MXE_ARG_I64, "dim0_row_stride * bpr");
+    if (p.key.op != MX_OP_FROM)
+        mxgen_kernel_scalar(kernel, "x_axis_stride", MXE_ARG_I64, "x_axis_stride");
+    if (p.key.op != MX_OP_TO)
+        mxgen_kernel_scalar(kernel, "y_axis_stride", MXE_ARG_I64, "y_axis_stride");
+    describe_outer(kernel, &p);
+}
+
+/* Staged in chunks first; rows of whole blocks without guards; a word a load. */
+static double cost(const mxgen_spec *spec)
+{
+    plan p = plan_of(spec);
+    double cost = 1.0 + (p.even ? 0.0 : 0.1) + 0.02 * (p.block_n != 32 * p.vec);
+    if (p.key.op != MX_OP_QDQ)
+        cost += p.staged == STAGED_CHUNKS ? 0.0 : p.staged == STAGED_PIECES ? 0.2 : 0.4;
+    cost += p.vec * p.elem_bytes == 4 ? 0.0 : 0.05;
+    return cost + (mxgen_spec_param(spec, "ORDER") == 1 ? 0.0 : 0.01);
+}
+
+static const char *const launch_params[] = {"ORDER", NULL};
+
+const mxgen_template mx_tiles_template = {
+    .name = "mx_tiles",
+    .layouts = 1u << MX_LAYOUT_TILES,
+    .params = params,
+    .n_params = sizeof(params) / sizeof(params[0]),
+    .applies = applies,
+    .explored = explored,
+    .describe = describe,
+    .cost = cost,
+    .emit = emit,
+    .launch_params = launch_params,
+};
