@@ -132,26 +132,48 @@ INLINE void store_elements(unsigned char *to, int64_t stride, int count, mx_dtyp
 
 /* ---- Elements <-> codes ---- */
 
-/* Exponents and demotions. A subnormal or zero counts as the type's lowest exponent field; a
- * subnormal f16 was widened to a normal f32 below it, hence the maximum. */
-INLINE void block_statistics(const uint32_t bits[N], mx_dtype dtype, codes *out)
+/* Exchanges the elements of each pair: as 64-bit words, which vector units shift, too. */
+INLINE void swap_pairs(const int32_t from[N], int32_t to[N])
 {
-    int32_t lowest = dtype == MX_DTYPE_F16 ? F32_BIAS - 15 : 0;
-    int32_t pair[N / 2], top = lowest;
+    uint64_t pairs[N / 2];
 
-    for (int p = 0; p < N / 2; p++) {
-        uint32_t a = bits[2 * p] & F32_MAGNITUDE, b = bits[2 * p + 1] & F32_MAGNITUDE;
-        int32_t a_field = a < F32_INF ? (int32_t)(a >> 23) : 0;
-        int32_t b_field = b < F32_INF ? (int32_t)(b >> 23) : 0;
-        int32_t larger = a_field > b_field ? a_field : b_field;
-        pair[p] = larger > lowest ? larger : lowest;
+    memcpy(pairs, from, sizeof(pairs));
+    for (int p = 0; p < N / 2; p++)
+        pairs[p] = pairs[p] << 32 | pairs[p] >> 32;
+    memcpy(to, pairs, sizeof(pairs));
+}
+
+/* Exponents and demotions; demoted[i] is -1 for elements of demoted pairs, else 0. A subnormal or
+ * zero counts as the type's lowest exponent field; a subnormal f16 was widened to a normal f32
+ * below it, hence the maximum. */
+INLINE void block_statistics(const uint32_t bits[N], mx_dtype dtype, codes *out, int32_t demoted[N])
+{
+    static const int32_t bit_of[N] = {1, 0, 2, 0, 4, 0, 8, 0, 16, 0, 32, 0, 64, 0, 128, 0};
+    const int32_t lowest = dtype == MX_DTYPE_F16 ? F32_BIAS - 15 : 0;
+    int32_t field[N], partner[N], top = lowest, primes = 0;
+
+    for (int i = 0; i < N; i++) {
+        int32_t magnitude = (int32_t)(bits[i] & F32_MAGNITUDE);
+        int32_t at = magnitude < (int32_t)F32_INF ? magnitude >> 23 : 0;
+        field[i] = at > lowest ? at : lowest;
     }
-    for (int p = 0; p < N / 2; p++)
-        top = top > pair[p] ? top : pair[p];
+    for (int i = 0; i < N; i++)
+        top = top > field[i] ? top : field[i];
+    swap_pairs(field, partner);
+    for (int i = 0; i < N; i++)
+        demoted[i] = (field[i] > partner[i] ? field[i] : partner[i]) < top ? -1 : 0;
+    for (int i = 0; i < N; i++)
+        primes |= demoted[i] & bit_of[i];
     out->exponent = top - F32_BIAS;
-    out->primes = 0;
-    for (int p = 0; p < N / 2; p++)
-        out->primes |= (uint32_t)(pair[p] < top) << p;
+    out->primes = (uint32_t)primes;
+}
+
+INLINE void spread_primes(uint32_t primes, int32_t demoted[N])
+{
+    static const int32_t pair_bit[N] = {1, 1, 2, 2, 4, 4, 8, 8, 16, 16, 32, 32, 64, 64, 128, 128};
+
+    for (int i = 0; i < N; i++)
+        demoted[i] = (int32_t)primes & pair_bit[i] ? -1 : 0;
 }
 
 INLINE int scale_exponent(int exponent, int demoted, int code_bits)
@@ -163,44 +185,50 @@ INLINE int scale_exponent(int exponent, int demoted, int code_bits)
 
 INLINE void encode(const uint32_t bits[N], int code_bits, mx_dtype dtype, codes *out)
 {
-    const float code_max = (float)((1 << (code_bits - 1)) - 1);
-    /* Adding and subtracting 1.5 * 2^23 rounds to an integer, ties to even. */
+    /* Adding 1.5 * 2^23 rounds to an integer, ties to even, and leaves it in the low bits. */
     const float to_integer = 0x1.8p23f;
+    const int32_t limit = (int32_t)bits_of((float)((1 << (code_bits - 1)) - 1));
+    int32_t demoted[N];
 
-    block_statistics(bits, dtype, out);
+    block_statistics(bits, dtype, out, demoted);
+    const int32_t u0 = (int32_t)bits_of(power_of_two(-scale_exponent(out->exponent, 0, code_bits)));
+    const int32_t u1 = (int32_t)bits_of(power_of_two(-scale_exponent(out->exponent, 1, code_bits)));
     for (int i = 0; i < N; i++) {
-        int demoted = (int)(out->primes >> (i / 2)) & 1;
-        /* The product is exact, but for what rounds to 0 anyway. */
-        float unscale = power_of_two(-scale_exponent(out->exponent, demoted, code_bits));
-        uint32_t number = (bits[i] & F32_MAGNITUDE) > F32_INF ? 0 : bits[i];
-        float scaled = float_of(number) * unscale;
-        scaled = scaled > code_max ? code_max : scaled;
-        scaled = scaled < -code_max ? -code_max : scaled;
-        out->q[i] = (int32_t)((scaled + to_integer) - to_integer);
+        int32_t magnitude = (int32_t)(bits[i] & F32_MAGNITUDE);
+        int32_t number = magnitude > (int32_t)F32_INF ? 0 : magnitude;
+        int32_t unscale = demoted[i] ? u1 : u0;
+        /* The product is exact, but for what rounds to 0 anyway. Not negative, so that its bits
+         * compare like numbers. */
+        int32_t scaled = (int32_t)bits_of(float_of((uint32_t)number) * float_of((uint32_t)unscale));
+        scaled = scaled < limit ? scaled : limit;
+        float rounded = float_of((uint32_t)scaled | (bits[i] & ~F32_MAGNITUDE)) + to_integer;
+        out->q[i] = (int32_t)(bits_of(rounded) - bits_of(to_integer));
     }
 }
 
 /* The product is a plain f32 one: it overflows to Inf for exponents that no encoder writes. */
 INLINE void decode(const codes *in, int code_bits, uint32_t bits[N])
 {
-    for (int i = 0; i < N; i++) {
-        int demoted = (int)(in->primes >> (i / 2)) & 1;
-        float scale = power_of_two(scale_exponent(in->exponent, demoted, code_bits));
-        bits[i] = bits_of((float)in->q[i] * scale);
-    }
+    const float scale[2] = {power_of_two(scale_exponent(in->exponent, 0, code_bits)),
+                            power_of_two(scale_exponent(in->exponent, 1, code_bits))};
+    int32_t demoted[N];
+
+    spread_primes(in->primes, demoted);
+    for (int i = 0; i < N; i++)
+        bits[i] = bits_of((float)in->q[i] * (demoted[i] ? scale[1] : scale[0]));
 }
 
 /* The profile demoted-255 on elements in place: no lower limit of the scale, one more bit for codes
  * of demoted pairs. Such scales are no normal floats: computed in double, where all is exact. */
 INLINE void requantise_demoted_255(uint32_t bits[N], int code_bits, mx_dtype dtype)
 {
+    int32_t demoted[N];
     codes block;
 
-    block_statistics(bits, dtype, &block);
+    block_statistics(bits, dtype, &block, demoted);
     for (int i = 0; i < N; i++) {
-        int demoted = (int)(block.primes >> (i / 2)) & 1;
-        int scale = block.exponent - demoted - code_bits + 2;
-        double code_max = (double)((1 << (code_bits - 1 + demoted)) - 1);
+        int scale = block.exponent + demoted[i] - code_bits + 2;
+        double code_max = (double)((1 << (code_bits - 1 - demoted[i])) - 1);
         double q = nearbyint(ldexp((double)float_of(bits[i]), -scale));
         if ((bits[i] & F32_MAGNITUDE) > F32_INF)
             continue;
@@ -297,16 +325,22 @@ INLINE void run_block(const mxrt_problem *problem, const unsigned char *x, unsig
         return;
     }
     if (op == MX_OP_FROM) {
-        for (int i = 0; i < block_bytes; i++)
-            bytes[i] = p[i * p_stride];
+        if (p_stride == 1)
+            memcpy(bytes, p, (size_t)block_bytes);
+        else
+            for (int i = 0; i < block_bytes; i++)
+                bytes[i] = p[i * p_stride];
         unpack_codes(bytes, format, &block);
     } else {
         encode(bits, code_bits, dtype, &block);
     }
     if (op == MX_OP_TO) {
         pack_codes(&block, format, bytes);
-        for (int i = 0; i < block_bytes; i++)
-            p[i * p_stride] = bytes[i];
+        if (p_stride == 1)
+            memcpy(p, bytes, (size_t)block_bytes);
+        else
+            for (int i = 0; i < block_bytes; i++)
+                p[i * p_stride] = bytes[i];
     } else {
         decode(&block, code_bits, bits);
         store_elements(y, y_stride, count, dtype, bits);
