@@ -7,10 +7,17 @@
  *
  * Tensors. f32, bf16 or f16; any number of dimensions up to MXRT_MAX_DIMS; strides in elements, or
  * NULL for row-major. Negative strides are refused, and so are strides by which elements overlap,
- * except stride 0 on an input (a broadcast). Data must be aligned to its element type.
+ * except stride 0 on an input (a broadcast); three or more dimensions that interleave count as
+ * overlapping. Data must be aligned to its element type. From its first to its last byte, the memory
+ * of an output must not overlap that of an input, but for quantise-dequantise in place.
  * The packed tensor is u8 [n_blocks, block_bytes], strides allowed. The axis (negative counts from
  * the end) is swapped with the last dimension; in the swapped shape, block b covers row b / bpr,
  * elements (b % bpr) * 16 .. + 15, where bpr = ceil(len / 16); a ragged end is filled with zeros.
+ * A tensor without rows has no blocks, and nothing is done; an axis of size 0 and a scalar are errors.
+ *
+ * Numbers. Any bytes decode by the formula of mxgen/format.h: the product in f32, then rounded to
+ * nearest even to the type. Codes are integers: what rounds to -0 becomes +0. The caller's rounding
+ * mode and flushing of subnormals change nothing and are kept.
  *
  * Errors. Every fallible function returns a status; on failure `err`, if not NULL, has a message
  * that names the value, the limit and what to do, and outputs are untouched. Nothing here aborts,
@@ -85,13 +92,14 @@ MX_API mx_status mxrt_convert_from(mxrt_device *device, mx_format format, int ax
                                    mx_error *err);
 
 /* y = from(to(x)); x and y have one shape and type, and may be the same memory with the same
- * strides. */
+ * strides. With MX_PROFILE_DEMOTED_255 the bits of a NaN pass unchanged. */
 MX_API mx_status mxrt_quantize_dequantize(mxrt_device *device, mx_format format, mx_profile profile,
                                           int axis, const DLTensor *x, const DLTensor *y,
                                           mxrt_stream stream, mx_error *err);
 
 /* Loads and readies every kernel of (op, format, dtype, profile), so that later calls only
- * launch. Takes a lock and may take milliseconds. */
+ * launch. Takes a lock and may take milliseconds. Where no pack has any, MX_ERR_UNSUPPORTED on
+ * devices other than the host. */
 MX_API mx_status mxrt_prepare(mxrt_device *device, mx_op op, mx_format format, mx_dtype dtype,
                               mx_profile profile, mx_error *err);
 
@@ -118,7 +126,8 @@ MX_API mx_status mxrt_plan_create(mxrt_device *device, const mxrt_plan_request *
 MX_API void mxrt_plan_destroy(mxrt_plan *plan);
 
 /* Runs on the tensors of the request, or on others of the same geometry when `in_data` and
- * `out_data` are not NULL (their alignment is checked). Neither copies nor allocates. */
+ * `out_data`, the addresses of their first elements, are not NULL. Alignment is checked: a kernel
+ * whose rules do not hold there is MX_ERR_UNSUPPORTED. Neither copies nor allocates. */
 MX_API mx_status mxrt_plan_run(const mxrt_plan *plan, const void *in_data, void *out_data,
                                mxrt_stream stream, mx_error *err);
 
@@ -145,7 +154,7 @@ typedef struct mxrt_plan_buffer {
 
 /* What will be launched; pointers live as long as the plan. `n_blocks == 0` launches nothing. */
 typedef struct mxrt_plan_info {
-    const char *variant; /* "reference" when no kernel is used */
+    const char *variant; /* "reference" when no kernel is used, "none" when n_blocks is 0 */
     const char *symbol;
     const char *target;
     mx_layout layout;
@@ -162,8 +171,9 @@ typedef struct mxrt_plan_info {
 
 MX_API mx_status mxrt_plan_get_info(const mxrt_plan *plan, mxrt_plan_info *out, mx_error *err);
 
-/* Names of the variants of one key that apply to the request, in order of rank: fills at most
- * `capacity` and returns the count in *n. The names live as long as the device. */
+/* Names of the variants of one key that apply to the request, in order of preference, without the
+ * reference: fills at most `capacity` and returns the count in *n. The names live as long as the
+ * device. */
 MX_API mx_status mxrt_plan_variants(mxrt_device *device, const mxrt_plan_request *request,
                                     const char **names, size_t capacity, size_t *n, mx_error *err);
 
