@@ -3,8 +3,8 @@
 # in pieces, and every byte is what the host's reference gives.
 # Arguments: mxgen, mxrt, the simulator's library.
 set -euo pipefail
-mxgen=$1 mxrt=$2
-export MXRT_HIP_LIBRARY=$3 MXSIM_ARCH=gfx942 MXRT_PACK=
+mxgen=$(realpath "$1") mxrt=$(realpath "$2") sim=$(realpath "$3")
+export MXRT_HIP_LIBRARY=$sim MXSIM_ARCH=gfx942 MXRT_PACK=
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
