@@ -8,12 +8,13 @@
  * Tensors. f32, bf16 or f16; any number of dimensions up to MXRT_MAX_DIMS; strides in elements, or
  * NULL for row-major. Negative strides are refused, and so are strides by which elements overlap,
  * except stride 0 on an input (a broadcast); three or more dimensions that interleave count as
- * overlapping. Data must be aligned to its element type. From its first to its last byte, the memory
- * of an output must not overlap that of an input, but for quantise-dequantise in place.
- * The packed tensor is u8 [n_blocks, block_bytes], strides allowed. The axis (negative counts from
- * the end) is swapped with the last dimension; in the swapped shape, block b covers row b / bpr,
+ * overlapping. Data must be aligned to its element type. From its first to its last byte, the
+ * memory of an output must not overlap that of an input, but for quantise-dequantise in place. The
+ * packed tensor is u8 [n_blocks, block_bytes], strides allowed. The axis (negative counts from the
+ * end) is swapped with the last dimension; in the swapped shape, block b covers row b / bpr,
  * elements (b % bpr) * 16 .. + 15, where bpr = ceil(len / 16); a ragged end is filled with zeros.
- * A tensor without rows has no blocks, and nothing is done; an axis of size 0 and a scalar are errors.
+ * A tensor without rows has no blocks, and nothing is done; an axis of size 0 and a scalar are
+ * errors.
  *
  * Numbers. Any bytes decode by the formula of mxgen/format.h: the product in f32, then rounded to
  * nearest even to the type. Codes are integers: what rounds to -0 becomes +0. The caller's rounding
@@ -141,8 +142,8 @@ typedef enum mxrt_arg_kind {
 typedef struct mxrt_plan_arg {
     const char *name;
     mxrt_arg_kind kind;
-    const char *buffer; /* pointers: "x", "y" or "p"; else NULL */
-    int64_t value;      /* i32, i64; f32 as its bits */
+    const char *buffer;  /* pointers: "x", "y" or "p"; else NULL */
+    int64_t value;       /* i32, i64; f32 as its bits */
     size_t offset_bytes; /* in the argument block */
 } mxrt_plan_arg;
 
@@ -182,9 +183,9 @@ MX_API mx_status mxrt_plan_variants(mxrt_device *device, const mxrt_plan_request
 typedef struct mxrt_device_info {
     char uri[64];
     char name[128];
-    char target[64];      /* the pack target in use, such as "gfx942" */
-    DLDevice dl_device;   /* what tensors on it must say */
-    int compute_units;    /* cores on the host */
+    char target[64];    /* the pack target in use, such as "gfx942" */
+    DLDevice dl_device; /* what tensors on it must say */
+    int compute_units;  /* cores on the host */
 } mxrt_device_info;
 
 MX_API mx_status mxrt_device_get_info(const mxrt_device *device, mxrt_device_info *out,
