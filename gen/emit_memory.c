@@ -398,7 +398,7 @@ static void rows_copy(mxe *e, const mxe_addr *to, const mxe_addr *from, mxe_type
         LLVMValueRef value =
             build_load(e, vector, lane_pointer(e, from, source, lane), align_bytes, 0);
         build_store(e, value, lane_pointer(e, to, target, lane), align_bytes,
-                    host_flags(flags, bytes, align_bytes));
+                    to->pointer ? host_flags(flags, bytes, align_bytes) : 0);
         if (predicate.ref)
             mxe_if_end(e, &branch);
     }

@@ -113,12 +113,12 @@ static place locate(mxe *e, const plan *p, const step *s, int load)
     return at;
 }
 
-/* The address of vector `j` of a lane's elements. On the host a whole step keeps lanes affine. */
+/* The address of element `first` of a lane's. On the host a whole step keeps lanes affine. */
 static mxe_addr elements_addr(mxe *e, const plan *p, const step *s, const char *pointer,
-                              mxe_value base, mxe_value offset, int load, int j)
+                              mxe_value base, mxe_value offset, int load, int first)
 {
     mxe_addr addr = {.pointer = pointer, .uniform = base};
-    int bytes = j * p->vec * p->elem_bytes;
+    int bytes = first * p->elem_bytes;
     if (offset.ref) {
         addr.varying = offset;
         if (p->lanes_per_block > 1) {
@@ -134,11 +134,11 @@ static mxe_addr elements_addr(mxe *e, const plan *p, const step *s, const char *
     return addr;
 }
 
-/* Whether vector j lies within the row. */
-static mxe_value vector_inside(mxe *e, const plan *p, const step *s, const place *at, int j)
+/* Whether the access from element `first` on lies within the row. */
+static mxe_value access_inside(mxe *e, const plan *p, const step *s, const place *at, int first)
 {
     mxe_value element = mxe_mul(e, at->column, mxe_i64(e, MX_BLOCK_ELEMENTS));
-    element = mxe_add(e, element, mxe_i64(e, j * p->vec));
+    element = mxe_add(e, element, mxe_i64(e, first));
     if (p->lanes_per_block > 1) {
         mxe_value part = mxe_mul(e, s->shape.part, mxe_i32(e, p->count));
         element = mxe_add(e, element, mxe_zext(e, part, MXE_I64));
@@ -146,16 +146,23 @@ static mxe_value vector_inside(mxe *e, const plan *p, const step *s, const place
     return mxe_slt(e, element, mxe_param(e, "len"));
 }
 
-static mxe_type vector_type(const plan *p)
-{
-    int bytes = p->vec * p->elem_bytes;
-    return bytes >= 4 ? MXE_I32 : MXE_I16;
-}
+/* How a lane's elements are cut into accesses. A whole step needs no guard, so that where any
+ * alignment will do its accesses need not be VEC elements each. */
+typedef struct cut {
+    int vec, items, align_bytes;
+    mxe_type type;
+} cut;
 
-static int vector_items(const plan *p)
+static cut cut_of(const mxe *e, const plan *p, const step *s)
 {
-    int bytes = p->vec * p->elem_bytes;
-    return bytes >= 4 ? bytes / 4 : 1;
+    cut c = {.vec = p->vec};
+    if (p->ragged && s->whole && mxgen_target_has(e->target, MXGEN_CAP_UNALIGNED))
+        c.vec = p->count;
+    int bytes = c.vec * p->elem_bytes;
+    c.align_bytes = p->vec * p->elem_bytes > 16 ? 16 : p->vec * p->elem_bytes;
+    c.type = bytes >= 4 ? MXE_I32 : MXE_I16;
+    c.items = bytes >= 4 ? bytes / 4 : 1;
+    return c;
 }
 
 /* A lane's elements of x. What lies past the row's end is read from the row's part that is there,
@@ -163,49 +170,48 @@ static int vector_items(const plan *p)
 static void load_elements(mxe *e, const plan *p, const step *s, const place *at, int load,
                           mxe_value *raw)
 {
-    int items = vector_items(p), align_bytes = p->vec * p->elem_bytes;
+    cut c = cut_of(e, p, s);
     bool guard = p->ragged && !s->whole;
-    for (int j = 0; j < p->count / p->vec; j++) {
-        mxe_value words[8], inside = mxe_always();
-        mxe_addr addr = elements_addr(e, p, s, "x", s->x_base, at->x_offset, load, j);
+    for (int first = 0; first < p->count; first += c.vec) {
+        mxe_value words[16], inside = mxe_always();
+        mxe_addr addr = elements_addr(e, p, s, "x", s->x_base, at->x_offset, load, first);
         if (guard) {
-            inside = vector_inside(e, p, s, at, j);
-            /* The block's first vector is there whatever the ragged end. */
-            int back = j * p->vec * p->elem_bytes;
-            mxe_value offset =
-                mxe_add(e, addr.varying, mxe_zext(e, mxe_i32(e, back), addr.varying.type));
+            inside = access_inside(e, p, s, at, first);
+            /* The block's first element is there whatever the ragged end. */
+            mxe_value forward = mxe_zext(e, mxe_i32(e, first * p->elem_bytes), addr.varying.type);
+            mxe_value offset = mxe_add(e, addr.varying, forward);
             addr.uniform = s->x_base;
             addr.varying = mxe_select(e, inside, offset, at->x_offset);
         }
-        mxe_load(e, addr, vector_type(p), items, align_bytes > 16 ? 16 : align_bytes, p->flags,
-                 words);
-        for (int i = 0; i < items; i++) {
+        mxe_load(e, addr, c.type, c.items, c.align_bytes, p->flags, words);
+        for (int i = 0; i < c.items; i++) {
             words[i] = mxe_zext(e, words[i], MXE_I32);
             if (guard)
                 words[i] = mxe_select(e, inside, words[i], mxe_i32(e, 0));
         }
-        if (vector_type(p) == MXE_I16)
-            raw[j] = words[0];
+        if (c.type == MXE_I16)
+            raw[first] = words[0];
         else
-            mx_split_words(e, p->key.dtype, words, p->vec, raw + j * p->vec);
+            mx_split_words(e, p->key.dtype, words, c.vec, raw + first);
     }
 }
 
 static void store_elements(mxe *e, const plan *p, const step *s, const place *at, int load,
                            const mxe_value *raw)
 {
-    int items = vector_items(p), align_bytes = p->vec * p->elem_bytes;
-    for (int j = 0; j < p->count / p->vec; j++) {
-        mxe_value words[8], when = at->live;
-        mxe_addr addr = elements_addr(e, p, s, "y", s->y_base, at->y_offset, load, j);
-        if (vector_type(p) == MXE_I16)
-            words[0] = mxe_zext(e, raw[j], MXE_I16);
+    cut c = cut_of(e, p, s);
+    for (int first = 0; first < p->count; first += c.vec) {
+        mxe_value words[16], when = at->live;
+        mxe_addr addr = elements_addr(e, p, s, "y", s->y_base, at->y_offset, load, first);
+        if (c.type == MXE_I16)
+            words[0] = mxe_zext(e, raw[first], MXE_I16);
         else
-            mx_join_words(e, p->key.dtype, raw + j * p->vec, p->vec, words);
-        if (p->ragged && !s->whole)
-            when = mxe_and(e, when, vector_inside(e, p, s, at, j));
-        mxe_store(e, addr, vector_type(p), items, align_bytes > 16 ? 16 : align_bytes, p->flags,
-                  when, words);
+            mx_join_words(e, p->key.dtype, raw + first, c.vec, words);
+        if (p->ragged && !s->whole) {
+            mxe_value inside = access_inside(e, p, s, at, first);
+            when = when.ref ? mxe_and(e, when, inside) : inside;
+        }
+        mxe_store(e, addr, c.type, c.items, c.align_bytes, p->flags, when, words);
     }
 }
 
@@ -597,7 +603,8 @@ static bool explored(const mxgen_spec *spec)
     int steps = blocks / (p.step_blocks * p.warps), natural = p.elem_bytes;
     bool stages = p.key.op != MX_OP_QDQ;
     if (spec->target->simd_width > 1)
-        return p.loads == 1 && (blocks == 256 || blocks == 2048) && p.warps == 1;
+        return p.loads == 1 && blocks == 1024 && p.warps == 1 && (!p.ragged || p.vec == 1) &&
+               (!p.staged || (p.flags && p.key.op == MX_OP_TO));
     if (p.flags == 0 || p.warps != 4 || (steps != 1 && steps != 4))
         return false;
     if (!p.ragged)
