@@ -191,7 +191,7 @@ static int try_share(mxrt_host_pool *pool, int64_t n_items, int64_t chunk, mxrt_
 void mxrt_host_pool_run(mxrt_host_pool *pool, int64_t n_items, int64_t chunk, mxrt_pool_fn fn,
                         void *user)
 {
-    fenv_t saved;
+    mxrt_fenv saved;
 
     if (n_items <= 0)
         return;

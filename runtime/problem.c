@@ -280,7 +280,8 @@ static mx_status view_overlap(const view *v, int is_input, mx_error *err)
 static mx_status check_address(const char *name, uintptr_t address, int64_t element_bytes,
                                int64_t extent_bytes, mx_error *err)
 {
-    if (address % (uintptr_t)element_bytes)
+    /* Sizes of elements are powers of two. */
+    if (address & (uintptr_t)(element_bytes - 1))
         return mx_fail(err, MX_ERR_INVALID,
                        "%s: address 0x%" PRIxPTR " is not a multiple of %" PRId64
                        ", the size of its element",

@@ -453,7 +453,7 @@ void mxrt_reference_blocks(const mxrt_problem *problem, int64_t begin, int64_t e
 mx_status mxrt_reference_run(const mxrt_plan_request *request, mx_error *err)
 {
     mxrt_problem problem;
-    fenv_t saved;
+    mxrt_fenv saved;
     mx_status status = mxrt_problem_init(&problem, request, (DLDevice){kDLCPU, 0}, 0, err);
 
     if (status)
