@@ -43,7 +43,7 @@ mx_status measure_pair(mxrt_device *device, mxrt_timed_fn kernel, void *kernel_u
     if (status == MX_OK)
         status = mxrt_device_time(device, kernel, kernel_user, 1, &warm_kernel, err);
     double end = tool_now() + seconds;
-    while (status == MX_OK && rounds < MAX_ROUNDS && (rounds < 5 || tool_now() < end)) {
+    while (status == MX_OK && rounds < MAX_ROUNDS && (rounds < 3 || tool_now() < end)) {
         status = mxrt_device_time(device, ceiling, ceiling_user, repeat_for(warm_ceiling),
                                   &ceiling_ms[rounds], err);
         if (status == MX_OK)

@@ -12,7 +12,7 @@ typedef struct measure_result {
 } measure_result;
 
 /* The two take turns, so that both see the same machine: one warm-up each, then rounds until
- * `seconds` have passed, five at least. */
+ * `seconds` have passed, three at least. */
 mx_status measure_pair(mxrt_device *device, mxrt_timed_fn kernel, void *kernel_user,
                        mxrt_timed_fn ceiling, void *ceiling_user, double seconds,
                        measure_result *out, mx_error *err);
