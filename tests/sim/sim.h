@@ -183,10 +183,12 @@ struct inst {
     uint8_t omod;
     uint8_t op_sel, op_sel_hi, neg_lo, neg_hi;
     uint8_t op_sel_n;
+    const struct valu_op *op;
     bool vop3_only; /* no e32/e64 suffix: one encoding only */
     bool sdwa;
     uint8_t dst_sel, dst_unused, src_sel[2];
-    uint8_t cmp_x; /* v_cmpx */
+    int8_t byte_sel; /* -1: none */
+    uint8_t cmp_x;   /* v_cmpx */
     bool is_cmp;
     uint8_t nread, nwrite;
     reg_range read[10], write[4];

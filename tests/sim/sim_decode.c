@@ -230,6 +230,8 @@ static void decode_mods(inst *in, const parsed *p)
     in->op_sel_hi = mod_bits(p, "op_sel_hi", &n);
     if (!n)
         in->op_sel_hi = 7;
+    v = parsed_mod(p, "byte_sel");
+    in->byte_sel = (int8_t)(v ? atoi(v) : -1);
     in->neg_lo = mod_bits(p, "neg_lo", NULL);
     in->neg_hi = mod_bits(p, "neg_hi", NULL);
 }
@@ -371,6 +373,7 @@ static bool decode_valu(inst *in, const valu_op *op, const parsed *p, int gen)
     if (!assign(in, op->fmt, &q, true, gen))
         return false;
     in->fn.v = op->fn;
+    in->op = op;
     in->flags = (uint8_t)op->flags;
     in->cls = CLS_VALU;
     if (!(op->flags & VF_RAW))
@@ -416,15 +419,6 @@ static bool decode_packed(inst *in, const char *m, const parsed *p, int gen)
     char base[64];
     snprintf(base, sizeof base, "v_%s", m + 5);
     bool wide = strstr(m, "_f32") || !strcmp(m, "v_pk_mov_b32");
-    static const char *const alias[][2] = {
-        {"v_add_i16", "v_add_u16"},
-        {"v_sub_i16", "v_sub_u16"},
-        {"v_mov_b32", "v_pk_mov_lane"},
-        {"v_add_bf16", "v_pk_add_bf16_lane"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(alias); i++)
-        if (!strcmp(base, alias[i][0]))
-            strcpy(base, alias[i][1]);
     const entry *e = table_find(base);
     if (!e || e->kind != EK_VALU)
         return false;

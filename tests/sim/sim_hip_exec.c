@@ -80,7 +80,7 @@ static void print_stats(const launch *l, double seconds)
             " lds %" PRIu64 " mfma %" PRIu64 " branch %" PRIu64 " wait %" PRIu64 ") load %" PRIu64
             " B in %" PRIu64 "/%" PRIu64 " store %" PRIu64 " B in %" PRIu64 "/%" PRIu64
             " transactions of 64/128, lds %" PRIu64 " B, %" PRIu64
-            " conflicts, %.3f s, %.1f M insts/s\n",
+            " conflicts, %.3f CPU s, %.1f M insts/s\n",
             l->k->name, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
             c->waves, all, c->valu, c->salu, c->smem, c->vmem_load, c->vmem_store, c->lds, c->mfma,
             c->branch, c->waitcnt, c->load_bytes, c->load_trans64, c->load_trans128, c->store_bytes,
@@ -248,9 +248,9 @@ int hip_run_node(const graph_node *n)
     put_dispatch(packet, &l);
     sim_report_reset();
     struct timespec t0, t1;
-    clock_gettime(CLOCK_MONOTONIC, &t0);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
     int failed = launch_run(&l);
-    clock_gettime(CLOCK_MONOTONIC, &t1);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);
     add_sums(&l.sum);
     if (stats && atoi(stats))
         print_stats(&l, (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9);

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define MAX_SRC_DWORDS 16
+#define MAX_SRC_DWORDS 32
 typedef uint32_t lane_buf[MAX_SRC_DWORDS * LANES] __attribute__((aligned(64)));
 
 void commit_reg(wave *w, uint32_t *dst, const uint32_t *d, uint64_t mask)

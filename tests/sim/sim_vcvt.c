@@ -171,12 +171,9 @@ VFN(cvt_pk_bf8_f32)
 /* op_sel bits 2 and 3: the byte that is written. */
 static void sr_small(const vctx *c, uint32_t *restrict d, const uint32_t *const *s, int fmt)
 {
-    int byte = c->in->op_sel_n > 3   ? c->in->op_sel >> 2 & 3
-               : c->in->op_sel_n > 2 ? c->in->op_sel >> 1 & 3
-                                     : 0;
-    const char *bs = strstr(c->in->text, "byte_sel:");
-    if (bs)
-        byte = bs[9] & 3;
+    int byte = c->in->byte_sel >= 0 ? c->in->byte_sel : 0;
+    if (c->in->op_sel_n > 3)
+        byte = c->in->op_sel >> 2 & 3;
     const uint32_t *old = OLD(c);
     bool sat = saturate(c);
     EACH(c)
@@ -201,9 +198,8 @@ static int src_byte(const inst *in)
 {
     if (in->sdwa)
         return in->src_sel[0] <= SEL_BYTE3 ? in->src_sel[0] : 0;
-    const char *bs = strstr(in->text, "byte_sel:");
-    if (bs)
-        return bs[9] & 3;
+    if (in->byte_sel >= 0)
+        return in->byte_sel & 3;
     if (in->op_sel_n)
         return (in->op_sel & 1) << 1 | (in->op_sel >> 1 & 1);
     return 0;
