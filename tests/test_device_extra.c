@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <mxgen/rt.h>
 
@@ -505,7 +506,8 @@ int main(int argc, char **argv)
     mx_status status = open_device(uri, pack, &error);
     if (status) {
         printf("%s\n", error.message);
-        return status == MX_ERR_NOT_FOUND ? SKIPPED : 1;
+        /* A pack that is named must be there; a device need not. */
+        return status == MX_ERR_NOT_FOUND && !access(pack, R_OK) ? SKIPPED : 1;
     }
     int failed = run_all();
     mxrt_device_close(device);
