@@ -155,7 +155,7 @@ static mx_status host_enumerate(mxrt_context *context, mxrt_device_info *infos, 
                                 size_t *n, mx_error *err)
 {
     mx_status status = MX_OK;
-    mxrt_backend *backend;
+    mxrt_backend *backend = NULL;
 
     *n = 1;
     if (!capacity)
