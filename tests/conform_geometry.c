@@ -58,6 +58,20 @@ int64_t conform_element_offset(const mx_case *c, int64_t row, int64_t column)
     return offset;
 }
 
+/* One row; sizes known to the compiler, as the sweeps are long. */
+static void scatter_row(unsigned char *to, const unsigned char *from, int64_t n, int64_t step,
+                        int element_bytes)
+{
+    if (step == 1)
+        memcpy(to, from, (size_t)(n * element_bytes));
+    else if (element_bytes == 4)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * step * 4, from + i * 4, 4);
+    else
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * step * 2, from + i * 2, 2);
+}
+
 void conform_scatter_plain(const mx_case *c, int element_bytes, const void *elements, void *base)
 {
     const unsigned char *from = elements;
@@ -67,9 +81,8 @@ void conform_scatter_plain(const mx_case *c, int element_bytes, const void *elem
     for (int64_t row = 0; row < rows; row++) {
         int64_t at = conform_element_offset(c, row, 0);
         int64_t step = length > 1 ? conform_element_offset(c, row, 1) - at : 1;
-        for (int64_t i = 0; i < length; i++)
-            memcpy(to + (c->offset + at + i * step) * element_bytes,
-                   from + (row * padded + i) * element_bytes, (size_t)element_bytes);
+        scatter_row(to + (c->offset + at) * element_bytes, from + row * padded * element_bytes,
+                    length, step, element_bytes);
     }
 }
 
@@ -80,6 +93,10 @@ void conform_scatter_packed(const mx_case *c, mx_format format, const void *reco
     int64_t bytes = mx_format_get(format)->block_bytes, n_blocks = mx_case_blocks(c);
     int64_t step = c->packed_byte_stride ? c->packed_byte_stride : 1;
     int64_t block_step = bytes * step + c->packed_block_gap;
+    if (step == 1 && block_step == bytes && n_blocks) {
+        memcpy(to + c->packed_offset, from, (size_t)(n_blocks * bytes));
+        return;
+    }
     for (int64_t block = 0; block < n_blocks; block++) {
         for (int64_t i = 0; i < bytes; i++)
             to[c->packed_offset + block * block_step + i * step] = from[block * bytes + i];

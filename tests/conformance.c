@@ -61,6 +61,7 @@ struct conform {
     known_variant *variants; /* by name */
     size_t n_variants;
     conform_memory in_memory, out_memory;
+    image elements, records; /* of the problem, side by side */
     image input, blocks, mask, poison, expected, found;
     conform_totals totals;
     size_t n_reports, n_problems;
@@ -232,11 +233,10 @@ static unsigned char *image_of(image *buffer, size_t bytes)
 
 static void fill_random(unsigned char *bytes, size_t n, uint64_t seed)
 {
-    uint64_t state = seed, word = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (i % 8 == 0)
-            word = mx_case_random(&state);
-        bytes[i] = (unsigned char)(word >> 8 * (i % 8));
+    uint64_t state = seed;
+    for (size_t i = 0; i < n; i += sizeof(state)) {
+        uint64_t word = mx_case_random(&state);
+        memcpy(bytes + i, &word, n - i < sizeof(word) ? n - i : sizeof(word));
     }
 }
 
@@ -544,30 +544,47 @@ static void check_profiles(conform *run, problem *p)
     }
 }
 
+/* Input for a problem; plain values serve all formats unless they follow the format's scale. */
+static const void *fill_input(conform *run, const problem *p, int is_first)
+{
+    int64_t n_blocks = mx_case_blocks(&p->geometry->x);
+    size_t bytes = (size_t)n_blocks * MX_BLOCK_ELEMENTS * 4;
+    if (p->op == MX_OP_FROM) {
+        void *records = image_of(&run->records, bytes);
+        conform_fill_packed(p->source, p->format, p->dtype, records, n_blocks);
+        return records;
+    }
+    if (is_first || p->source->values == CONFORM_CLAMP)
+        conform_fill_plain(p->source, p->format, p->dtype, image_of(&run->elements, bytes),
+                           n_blocks);
+    return run->elements.data;
+}
+
+static void check_dtype(conform *run, problem *p, const conform_keys *keys)
+{
+    const conform_options *options = &run->options;
+    int is_first = 1;
+    for (int i = 0; i < MX_FORMAT_COUNT * MX_OP_COUNT; i++) {
+        p->format = (mx_format)(i / MX_OP_COUNT);
+        p->op = (mx_op)(i % MX_OP_COUNT);
+        if (!in_set(keys->ops, (int)p->op) || !in_set(options->ops, (int)p->op) ||
+            !in_set(keys->formats, (int)p->format) || !in_set(options->formats, (int)p->format))
+            continue;
+        p->input = fill_input(run, p, is_first);
+        if (p->op != MX_OP_FROM)
+            is_first = 0;
+        check_profiles(run, p);
+    }
+}
+
 void conform_check(conform *run, const conform_geometry *geometry, const conform_source *source,
                    const conform_keys *keys)
 {
-    static const int combinations = MX_OP_COUNT * MX_FORMAT_COUNT * MX_DTYPE_COUNT;
-    const conform_options *options = &run->options;
-    int64_t n_blocks = mx_case_blocks(&geometry->x);
-    for (int i = 0; i < combinations; i++) {
-        problem p = {.geometry = geometry, .source = source, .flags = keys->flags};
-        p.op = (mx_op)(i % MX_OP_COUNT);
-        p.format = (mx_format)(i / MX_OP_COUNT % MX_FORMAT_COUNT);
-        p.dtype = (mx_dtype)(i / MX_OP_COUNT / MX_FORMAT_COUNT);
-        if (!in_set(keys->ops, (int)p.op) || !in_set(options->ops, (int)p.op) ||
-            !in_set(keys->formats, (int)p.format) || !in_set(options->formats, (int)p.format) ||
-            !in_set(keys->dtypes, (int)p.dtype) || !in_set(options->dtypes, (int)p.dtype))
-            continue;
-        image side = {NULL, 0};
-        void *input = image_of(&side, (size_t)n_blocks * MX_BLOCK_ELEMENTS * 4);
-        if (p.op == MX_OP_FROM)
-            conform_fill_packed(source, p.format, p.dtype, input, n_blocks);
-        else
-            conform_fill_plain(source, p.format, p.dtype, input, n_blocks);
-        p.input = input;
-        check_profiles(run, &p);
-        free(side.data);
+    for (int dtype = 0; dtype < MX_DTYPE_COUNT; dtype++) {
+        problem p = {
+            .geometry = geometry, .source = source, .dtype = (mx_dtype)dtype, .flags = keys->flags};
+        if (in_set(keys->dtypes, dtype) && in_set(run->options.dtypes, dtype))
+            check_dtype(run, &p, keys);
     }
 }
 
@@ -680,8 +697,8 @@ void conform_destroy(conform *run)
 {
     if (!run)
         return;
-    image *images[] = {&run->input,  &run->blocks,   &run->mask,
-                       &run->poison, &run->expected, &run->found};
+    image *images[] = {&run->elements, &run->records, &run->input,    &run->blocks,
+                       &run->mask,     &run->poison,  &run->expected, &run->found};
     for (size_t i = 0; i < sizeof(images) / sizeof(images[0]); i++)
         free(images[i]->data);
     if (run->device) {

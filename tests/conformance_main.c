@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/conformance.h"
 
@@ -154,9 +155,10 @@ int main(int argc, char **argv)
         if (args.section && !strstr(conform_section_name(i), args.section))
             continue;
         size_t before = conform_get_totals(run).passed;
+        clock_t start = clock();
         conform_run_section(run, i);
-        printf("%s: %zu passed\n", conform_section_name(i),
-               conform_get_totals(run).passed - before);
+        printf("%s: %zu passed, %.1f s of processor time\n", conform_section_name(i),
+               conform_get_totals(run).passed - before, (double)(clock() - start) / CLOCKS_PER_SEC);
         fflush(stdout);
     }
     if (!args.section && !args.is_partial)
