@@ -360,6 +360,8 @@ int sim_mem_init(void);
 void *sim_mem_alloc(size_t bytes, bool host, int device);
 int sim_mem_free(void *p);
 alloc *sim_mem_find(uint64_t addr);
+/* The nearest one within a gap of the address. */
+alloc *sim_mem_near(uint64_t addr);
 bool sim_mem_is_arena(uint64_t addr);
 uint8_t *sim_mem_shadow(uint64_t addr);
 void sim_mem_mark(uint64_t addr, size_t bytes, bool written);

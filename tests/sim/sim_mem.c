@@ -75,6 +75,19 @@ alloc *sim_mem_find(uint64_t addr)
     return a;
 }
 
+alloc *sim_mem_near(uint64_t addr)
+{
+    pthread_mutex_lock(&lock);
+    size_t i = lower_bound(addr);
+    alloc *below = i ? allocs[i - 1] : NULL, *above = i < nallocs ? allocs[i] : NULL, *a = NULL;
+    if (below && addr - below->hi < GAP)
+        a = below;
+    if (above && above->lo - addr < GAP && (!a || above->lo - addr < addr - a->hi))
+        a = above;
+    pthread_mutex_unlock(&lock);
+    return a;
+}
+
 static bool insert(alloc *a)
 {
     if (nallocs == cap) {

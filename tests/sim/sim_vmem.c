@@ -3,6 +3,7 @@
 #include "sim_atomic.h"
 #include "sim_bits.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SHARED_APERTURE 0x00010000u
@@ -15,18 +16,25 @@ typedef struct access {
     bool store;
 } access;
 
+/* Says where the nearest allocation is, which the address was probably meant for. */
 static void no_alloc(wave *w, const inst *in, int lane, uint64_t addr, int bytes, bool store)
 {
-    alloc *a = sim_mem_find(addr);
     const char *what = store ? "store" : "load";
+    alloc *a = sim_mem_find(addr);
+    char near[160] = "";
     if (a)
         sim_fault(w, in, lane,
-                  "%s of %d bytes at 0x%llx runs past the end of the allocation "
-                  "[0x%llx, 0x%llx)",
+                  "%s of %d bytes at 0x%llx runs past the end of the allocation [0x%llx, 0x%llx)",
                   what, bytes, (unsigned long long)addr, (unsigned long long)a->lo,
                   (unsigned long long)a->hi);
-    sim_fault(w, in, lane, "%s of %d bytes at 0x%llx is outside every allocation", what, bytes,
-              (unsigned long long)addr);
+    a = sim_mem_near(addr);
+    if (a)
+        snprintf(near, sizeof near, ", %llu bytes %s [0x%llx, 0x%llx)",
+                 (unsigned long long)(addr < a->lo ? a->lo - addr : addr - a->hi),
+                 addr < a->lo ? "before" : "past the end of", (unsigned long long)a->lo,
+                 (unsigned long long)a->hi);
+    sim_fault(w, in, lane, "%s of %d bytes at 0x%llx is outside every allocation%s", what, bytes,
+              (unsigned long long)addr, near);
 }
 
 static inline alloc *check_alloc(wave *w, const inst *in, int lane, uint64_t addr, int bytes,

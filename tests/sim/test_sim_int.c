@@ -238,7 +238,7 @@ static const int_case cases[] = {
     {{"v_dot4_i32_i8 $0, $1, $2, $3 clamp", "v1v1v1", 1}, dot4_s, 1},
     {{"v_dot4_i32_iu8 $0, $1, $2, $3 neg_lo:[1,1,0] clamp", "v1v1v1", 1}, dot4_s, 2},
     {{"v_add_co_u32 $0, VCC, $1, $2\nv_mov_b32 $0, $1", "v1v1", 1}, NULL, 0},
-    {{"v_ashr_pk_i8_i32 $0, $1, $2, $3", "v1v1v1", 1}, pack_ashr, 8},
+    {{"v_ashr_pk_i8_i32 $0, $1, $2, $3\nv_and_b32 $0, 0xffff, $0", "v1v1v1", 1}, pack_ashr, 8},
     {{"v_bitop3_b32 $0, $1, $2, $3 bitop3:0xca", "v1v1v1", 1}, mux, 8},
 };
 
