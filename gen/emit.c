@@ -83,6 +83,13 @@ mxe_value mxe_poison(mxe *e, mxe_type type, bool varying)
     return mxe_wrap(LLVMGetPoison(mxe_llvm_type(e, type, varying)), type, varying);
 }
 
+bool mxe_is_set(mxe *e, mxe_value a)
+{
+    if (!a.ref)
+        mxe_fail(e, "an operand (%s) is not set", type_name(a.type));
+    return a.ref != NULL;
+}
+
 LLVMValueRef mxe_llvm_i32(mxe *e, int64_t value)
 {
     return LLVMConstInt(e->types[MXE_I32], (unsigned long long)value, 1);
@@ -131,6 +138,8 @@ mxe_value mxe_convert_at(mxe *e, mxe_value a, mxe_type type, bool is_signed)
 {
     if (a.type == type)
         return a;
+    if (!mxe_is_set(e, a))
+        return mxe_poison(e, type, a.varying);
     LLVMTypeRef to = mxe_llvm_type(e, type, a.varying);
     bool from_float = mxe_type_is_float(a.type), to_float = mxe_type_is_float(type);
     LLVMOpcode op;
@@ -156,6 +165,8 @@ mxe_value mxe_bitcast_at(mxe *e, mxe_value a, mxe_type type)
         mxe_fail(e, "bitcast from %s to %s", type_name(a.type), type_name(type));
         return mxe_poison(e, type, a.varying);
     }
+    if (!mxe_is_set(e, a))
+        return mxe_poison(e, type, a.varying);
     LLVMTypeRef to = mxe_llvm_type(e, type, a.varying);
     return mxe_wrap(LLVMBuildBitCast(e->builder, a.ref, to, ""), type, a.varying);
 }
@@ -205,6 +216,8 @@ mxe_value mxe_binary_at(mxe *e, mxe_op op, mxe_value a, mxe_value b)
         mxe_fail(e, "operation %d on %s and %s", (int)op, type_name(a.type), type_name(b.type));
         return mxe_poison(e, op >= MXE_EQ ? MXE_I1 : a.type, a.varying || b.varying);
     }
+    if (!mxe_is_set(e, a) || !mxe_is_set(e, b))
+        return mxe_poison(e, op >= MXE_EQ ? MXE_I1 : a.type, a.varying || b.varying);
     unify(e, &a, &b);
     if (op >= MXE_EQ)
         return compare(e, op, a, b);
@@ -238,6 +251,8 @@ mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b)
                  type_name(condition.type));
         return mxe_poison(e, a.type, a.varying || b.varying);
     }
+    if (!mxe_is_set(e, a) || !mxe_is_set(e, b) || !mxe_is_set(e, condition))
+        return mxe_poison(e, a.type, a.varying || b.varying);
     unify(e, &a, &b);
     if (condition.varying && !a.varying) {
         a = mxe_varying_at(e, a);
@@ -290,6 +305,8 @@ mxe_value mxe_round_clamped_at(mxe *e, mxe_value a, mxe_value limit)
         mxe_fail(e, "round of %s to a limit of %s", type_name(a.type), type_name(limit.type));
         return mxe_poison(e, MXE_I32, a.varying);
     }
+    if (!mxe_is_set(e, a) || !mxe_is_set(e, limit))
+        return mxe_poison(e, MXE_I32, a.varying);
     if (e->target->kind == MXGEN_HOST)
         return host_round_clamped(e, a, limit);
     LLVMValueRef rounded =
@@ -316,6 +333,12 @@ static LLVMValueRef permute_bytes(mxe *e, LLVMValueRef high, LLVMValueRef low, u
 
 mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4])
 {
+    for (int i = 0; i < 4; i++) {
+        if (mxe_is_set(e, bytes[i]) && bytes[i].type == MXE_I32)
+            continue;
+        mxe_fail(e, "bytes of an %s, not of an i32", type_name(bytes[i].type));
+        return mxe_poison(e, MXE_I32, true);
+    }
     if (e->target->kind != MXGEN_HOST) {
         LLVMValueRef low = permute_bytes(e, bytes[1].ref, bytes[0].ref, 0x0040);
         LLVMValueRef high = permute_bytes(e, bytes[3].ref, bytes[2].ref, 0x0040);

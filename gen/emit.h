@@ -171,10 +171,11 @@ mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4]);
 
 /* ---- Where am I ---- */
 
-mxe_value mxe_param(mxe *e, const char *name); /* kernel argument: uniform i32 or i64 */
-mxe_value mxe_program_id(mxe *e);              /* i64, uniform */
-mxe_value mxe_lane(mxe *e);                    /* i32, varying, 0 .. lanes-1 */
-mxe_value mxe_warp(mxe *e);                    /* i32, uniform, within the program */
+mxe_value mxe_param_at(mxe *e, const char *name); /* kernel argument: uniform i32 or i64 */
+#define mxe_param(e, name) mxe_param_at(MXE_AT(e), (name))
+mxe_value mxe_program_id(mxe *e); /* i64, uniform */
+mxe_value mxe_lane(mxe *e);       /* i32, varying, 0 .. lanes-1 */
+mxe_value mxe_warp(mxe *e);       /* i32, uniform, within the program */
 
 /* ---- Control flow, on uniform values ---- */
 
@@ -188,9 +189,11 @@ typedef struct mxe_branch {
 } mxe_branch;
 
 /* for (i = begin; i < end; i += step), all i64; returns i. */
-mxe_value mxe_for_begin(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end, mxe_value step);
+mxe_value mxe_for_begin_at(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end, mxe_value step);
+#define mxe_for_begin(e, ...) mxe_for_begin_at(MXE_AT(e), __VA_ARGS__)
 void mxe_for_end(mxe *e, mxe_loop *loop);
-void mxe_if_begin(mxe *e, mxe_branch *branch, mxe_value condition);
+void mxe_if_begin_at(mxe *e, mxe_branch *branch, mxe_value condition);
+#define mxe_if_begin(e, branch, condition) mxe_if_begin_at(MXE_AT(e), (branch), (condition))
 void mxe_if_else(mxe *e, mxe_branch *branch);
 void mxe_if_end(mxe *e, mxe_branch *branch);
 
@@ -234,7 +237,8 @@ static inline mxe_value mxe_always(void)
 
 /* Shared by the workgroup on GPUs, private to the running thread on the host; 16-byte aligned;
  * once a kernel, before any use. */
-void mxe_lds_reserve(mxe *e, int size_bytes);
+void mxe_lds_reserve_at(mxe *e, int size_bytes);
+#define mxe_lds_reserve(e, size_bytes) mxe_lds_reserve_at(MXE_AT(e), (size_bytes))
 
 /* What the lanes of the warp, or all of the workgroup, wrote to shared memory before is seen after.
  * Needed after writing and before the memory is used again. All lanes must arrive: a barrier

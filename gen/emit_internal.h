@@ -9,6 +9,8 @@ LLVMTypeRef mxe_llvm_type(mxe *e, mxe_type type, bool varying);
 mxe_value mxe_wrap(LLVMValueRef ref, mxe_type type, bool varying);
 mxe_value mxe_poison(mxe *e, mxe_type type, bool varying);
 LLVMValueRef mxe_llvm_i32(mxe *e, int64_t value);
+/* False, with the failure recorded, for a value that was never made. */
+bool mxe_is_set(mxe *e, mxe_value a);
 /* Calls an intrinsic; `overloads` are the types it is overloaded on. */
 LLVMValueRef mxe_call_intrinsic(mxe *e, const char *name, LLVMTypeRef *overloads,
                                 unsigned n_overloads, LLVMValueRef *args, unsigned n_args);

@@ -123,9 +123,9 @@ static void host_wrapper(mxe *e, const char *symbol, LLVMValueRef body)
     }
     mxe_loop loop;
     e->function = function;
-    mxe_value program = mxe_for_begin(e, &loop, mxe_wrap(LLVMGetParam(function, 1), MXE_I64, false),
-                                      mxe_wrap(LLVMGetParam(function, 2), MXE_I64, false),
-                                      mxe_const_at(e, MXE_I64, 1));
+    mxe_value program = mxe_for_begin_at(
+        e, &loop, mxe_wrap(LLVMGetParam(function, 1), MXE_I64, false),
+        mxe_wrap(LLVMGetParam(function, 2), MXE_I64, false), mxe_const_at(e, MXE_I64, 1));
     args[e->n_args] = program.ref;
     LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(body), body, args, (unsigned)e->n_args + 1,
                    "");
@@ -161,7 +161,7 @@ void mxe_kernel_end(mxe *e)
     host_wrapper(e, symbol, body);
 }
 
-mxe_value mxe_param(mxe *e, const char *name)
+mxe_value mxe_param_at(mxe *e, const char *name)
 {
     for (int i = 0; i < e->n_args; i++) {
         if (!strcmp(e->args[i].name, name) && e->args[i].kind != MXE_ARG_POINTER) {
@@ -229,8 +229,10 @@ static LLVMBasicBlockRef new_block(mxe *e)
     return LLVMAppendBasicBlockInContext(e->context, function, "");
 }
 
-mxe_value mxe_for_begin(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end, mxe_value step)
+mxe_value mxe_for_begin_at(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end, mxe_value step)
 {
+    if (!mxe_is_set(e, begin) || !mxe_is_set(e, end) || !mxe_is_set(e, step))
+        begin = end = step = mxe_const_at(e, MXE_I64, 0);
     if (begin.type != MXE_I64 || end.type != MXE_I64 || step.type != MXE_I64 || begin.varying ||
         end.varying || step.varying) {
         mxe_fail(e, "a loop counts in uniform i64");
@@ -260,8 +262,10 @@ void mxe_for_end(mxe *e, mxe_loop *loop)
     LLVMPositionBuilderAtEnd(e->builder, loop->exit);
 }
 
-void mxe_if_begin(mxe *e, mxe_branch *branch, mxe_value condition)
+void mxe_if_begin_at(mxe *e, mxe_branch *branch, mxe_value condition)
 {
+    if (!mxe_is_set(e, condition))
+        condition = mxe_const_at(e, MXE_I1, 0);
     if (condition.type != MXE_I1 || (condition.varying && e->simd_width > 1)) {
         mxe_fail(e, "a branch takes a uniform i1");
         condition = mxe_const_at(e, MXE_I1, 0);
@@ -355,7 +359,7 @@ static LLVMValueRef exchange(mxe *e, LLVMValueRef a, int distance)
 
 mxe_value mxe_lane_reduce_at(mxe *e, mxe_op op, mxe_value a, int group)
 {
-    if (group == 1)
+    if (group == 1 || !mxe_is_set(e, a))
         return a;
     if (!mxgen_target_has(e->target, MXGEN_CAP_EXCHANGE) || a.type != MXE_I32 || group > 16 ||
         (group & (group - 1)) || (op != MXE_UMAX && op != MXE_OR)) {

@@ -38,6 +38,15 @@ static bool check_addr(mxe *e, const mxe_addr *addr)
     return true;
 }
 
+static bool check_predicate(mxe *e, mxe_value predicate)
+{
+    if (predicate.ref && predicate.type != MXE_I1) {
+        mxe_fail(e, "a predicate is an i1");
+        return false;
+    }
+    return true;
+}
+
 static LLVMValueRef uniform_pointer(mxe *e, const mxe_addr *addr)
 {
     LLVMValueRef pointer = base_pointer(e, addr);
@@ -284,7 +293,7 @@ static void lanes_store(mxe *e, const mxe_addr *addr, LLVMValueRef uniform, mxe_
             LLVMValueRef bit = predicate.ref;
             if (predicate.varying)
                 bit = LLVMBuildExtractElement(e->builder, bit, mxe_llvm_i32(e, lane), "");
-            mxe_if_begin(e, &branch, mxe_wrap(bit, MXE_I1, false));
+            mxe_if_begin_at(e, &branch, mxe_wrap(bit, MXE_I1, false));
         }
         LLVMValueRef pointer = lane_pointer(e, addr, uniform, lane);
         for (int i = 0; i < n; i++) {
@@ -362,12 +371,14 @@ void mxe_store_at(mxe *e, mxe_addr addr, mxe_type type, int n, int align_bytes, 
                   mxe_value predicate, const mxe_value *values)
 {
     for (int i = 0; i < n; i++) {
+        if (!mxe_is_set(e, values[i]))
+            return;
         if (values[i].type != type) {
             mxe_fail(e, "store of a value of another type than the address has");
             return;
         }
     }
-    if (!check_addr(e, &addr))
+    if (!check_addr(e, &addr) || !check_predicate(e, predicate))
         return;
     if (e->simd_width > 1) {
         rows_store(e, &addr, type, n, align_bytes, flags, predicate, values);
@@ -375,7 +386,7 @@ void mxe_store_at(mxe *e, mxe_addr addr, mxe_type type, int n, int align_bytes, 
     }
     mxe_branch branch;
     if (predicate.ref)
-        mxe_if_begin(e, &branch, predicate);
+        mxe_if_begin_at(e, &branch, predicate);
     thread_store(e, &addr, type, n, align_bytes, flags, values);
     if (predicate.ref)
         mxe_if_end(e, &branch);
@@ -393,7 +404,7 @@ static void rows_copy(mxe *e, const mxe_addr *to, const mxe_addr *from, mxe_type
             LLVMValueRef bit = predicate.ref;
             if (predicate.varying)
                 bit = LLVMBuildExtractElement(e->builder, bit, mxe_llvm_i32(e, lane), "");
-            mxe_if_begin(e, &branch, mxe_wrap(bit, MXE_I1, false));
+            mxe_if_begin_at(e, &branch, mxe_wrap(bit, MXE_I1, false));
         }
         LLVMValueRef value =
             build_load(e, vector, lane_pointer(e, from, source, lane), align_bytes, 0);
@@ -407,7 +418,7 @@ static void rows_copy(mxe *e, const mxe_addr *to, const mxe_addr *from, mxe_type
 void mxe_copy_at(mxe *e, mxe_addr to, mxe_addr from, mxe_type type, int n, int align_bytes,
                  unsigned flags, mxe_value predicate)
 {
-    if (!check_addr(e, &to) || !check_addr(e, &from))
+    if (!check_addr(e, &to) || !check_addr(e, &from) || !check_predicate(e, predicate))
         return;
     if (e->simd_width > 1) {
         rows_copy(e, &to, &from, type, n, align_bytes, flags, predicate);
@@ -420,14 +431,14 @@ void mxe_copy_at(mxe *e, mxe_addr to, mxe_addr from, mxe_type type, int n, int a
     }
     mxe_branch branch;
     if (predicate.ref)
-        mxe_if_begin(e, &branch, predicate);
+        mxe_if_begin_at(e, &branch, predicate);
     thread_load(e, &from, type, n, align_bytes, from.pointer ? flags : 0, items);
     thread_store(e, &to, type, n, align_bytes, to.pointer ? flags : 0, items);
     if (predicate.ref)
         mxe_if_end(e, &branch);
 }
 
-void mxe_lds_reserve(mxe *e, int size_bytes)
+void mxe_lds_reserve_at(mxe *e, int size_bytes)
 {
     if (e->lds) {
         mxe_fail(e, "shared memory reserved twice");
