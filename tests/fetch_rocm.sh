@@ -21,7 +21,7 @@ version=$1
 case $version in
 5)
     suites="bookworm"
-    packages="libamdhip64-5 libamd-comgr2 libhsa-runtime64-1 libhsakmt1 libnuma1"
+    packages="libamdhip64-5 libamd-comgr2 libhsa-runtime64-1 libhsakmt1 libnuma1 libdrm2 libdrm-amdgpu1"
     ;;
 7)
     suites="trixie experimental"

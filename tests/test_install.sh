@@ -8,7 +8,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
 DESTDIR=$dir meson install -C "$build" --no-rebuild --quiet
-prefix=$(find "$dir" -name libmxrt.pc -printf '%h\n' | sed 's#/lib/.*##; s#/lib$##')
+prefix=$(dirname "$(dirname "$(dirname "$(find "$dir" -path '*/include/mxgen/rt.h')")")")
 pc_dir=$(dirname "$(find "$dir" -name libmxrt.pc)")
 lib_dir=$(dirname "$pc_dir")
 

@@ -8,6 +8,8 @@ setup_packages=(
     llvm-22-dev llvm-22-tools liblld-22-dev zlib1g-dev
 )
 
+setup_installed=0 # whether setup_install had to
+
 setup_say()
 {
     printf '\n== %s\n' "$*"
@@ -40,6 +42,7 @@ setup_install()
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -q </dev/null
     apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
+    setup_installed=1
 }
 
 setup_jobs()
@@ -47,7 +50,8 @@ setup_jobs()
     nproc
 }
 
-# setup_configure DIR [MESON OPTION ..]: configures once; ninja reconfigures when files change.
+# setup_configure DIR [MESON OPTION ..]: configures once, and again when packages have come, since what
+# was not found may be there now. Else ninja reconfigures when files change.
 setup_configure()
 {
     local dir=$1
@@ -55,6 +59,8 @@ setup_configure()
     if [ ! -f "$dir/build.ninja" ]; then
         rm -rf "$dir"
         meson setup "$dir" "$@" </dev/null
+    elif [ "$setup_installed" -eq 1 ]; then
+        meson setup --reconfigure "$dir" "$@" </dev/null
     fi
 }
 
