@@ -73,6 +73,12 @@ typedef struct wave wave;
 typedef struct inst inst;
 typedef void (*exec_fn)(wave *w, const inst *in);
 
+/* Registers that an operand of a format letter takes; 'x' says it in the text. */
+static inline int operand_dwords(char type)
+{
+    return type == 'q' || type == 'd' || type == 'l' || type == 'F' || type == 'Q' ? 2 : 1;
+}
+
 /* What a lane function sees besides its operands. */
 typedef struct vctx {
     wave *w;
@@ -155,8 +161,10 @@ typedef struct reg_range {
 enum sdwa_sel { SEL_BYTE0, SEL_BYTE1, SEL_BYTE2, SEL_BYTE3, SEL_WORD0, SEL_WORD1, SEL_DWORD };
 
 typedef struct dpp_info {
-    int8_t src[LANES]; /* source lane, -1: out of range */
-    uint64_t write;    /* row and bank masks */
+    int32_t src[LANES];   /* source lane; 0 where it is out of range */
+    uint32_t keep[LANES]; /* ~0: in range */
+    uint64_t valid;
+    uint64_t write; /* row and bank masks */
     bool bound_ctrl, fi;
 } dpp_info;
 
@@ -320,8 +328,9 @@ struct group {
     wave *waves;
     uint8_t *lds;
     uint32_t lds_bytes;
-    uint8_t *lds_init;         /* bytes written */
+    uint8_t *lds_init;         /* bytes written: 1 */
     uint8_t *lds_dma;          /* bytes with a direct load under way */
+    int dma_live;              /* direct loads under way */
     uint16_t *lds_wr, *lds_rd; /* race records */
     uint16_t epoch;
     bool uniform_fail;
@@ -414,7 +423,6 @@ void write_scalar(wave *w, const operand *o, uint64_t value, int dwords);
 void commit_reg(wave *w, uint32_t *dst, const uint32_t *d, uint64_t mask);
 uint64_t pack_mask(const uint32_t *d, int n);
 void expand_mask(uint32_t *d, uint64_t m);
-int operand_dwords(char type);
 
 void wait_add(wave *w, const inst *in, int counters, int cls, int vgpr, int reg, int n);
 void wait_until(wave *w, int counter, int n);

@@ -206,7 +206,9 @@ static bool decode_dpp(inst *in, const parsed *p)
         int s = dpp_source(p, i);
         if (s == -2)
             return false;
-        d->src[i] = (int8_t)s;
+        d->src[i] = s >= 0 ? s : 0;
+        d->keep[i] = s >= 0 ? ~0u : 0;
+        d->valid |= (uint64_t)(s >= 0) << i;
         if (dpp8 || ((rows >> (i / 16) & 1) && (banks >> ((i % 16) / 4) & 1)))
             d->write |= UINT64_C(1) << i;
     }
@@ -266,11 +268,6 @@ static void resolve_imm(operand *o, char type, int gen)
         bits = o->imm >> 32;
     }
     o->imm = bits;
-}
-
-int operand_dwords(char type)
-{
-    return type == 'q' || type == 'd' || type == 'l' || type == 'F' || type == 'Q' ? 2 : 1;
 }
 
 static bool broadcast(operand *o, int dwords)

@@ -229,7 +229,9 @@ static void budget(group *g, uint64_t total)
 static void group_start(group *g)
 {
     memset(g->lds_init, 0, g->lds_bytes);
-    memset(g->lds_dma, 0, g->lds_bytes);
+    if (g->dma_live)
+        memset(g->lds_dma, 0, g->lds_bytes);
+    g->dma_live = 0;
     memset(g->lds, 0xfb, g->lds_bytes);
     group_barrier_release(g);
     for (int i = 0; i < g->nwaves; i++)

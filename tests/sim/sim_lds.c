@@ -5,11 +5,14 @@
 
 #include <string.h>
 
-/* Race records: phase in the upper bits, the wave, and whether several waves read. */
+/*
+ * Race records: phase in the upper bits, whether several waves read, the wave. A record conflicts
+ * with one's own if the phase is the same and anything else differs.
+ */
 #define REC(epoch, wave) ((uint16_t)((epoch) << 6 | (wave)))
-#define REC_EPOCH(r) ((r) >> 6)
 #define REC_WAVE(r) ((r)&31)
 #define REC_MANY 32u
+#define CONFLICT(r, mine) ((uint16_t)(((r) ^ (mine)) - 1) < 63)
 
 static void race(wave *w, const inst *in, int lane, uint32_t addr, uint32_t other, const char *what)
 {
@@ -17,20 +20,52 @@ static void race(wave *w, const inst *in, int lane, uint32_t addr, uint32_t othe
               addr, w->index, what, other);
 }
 
+static void report_write(wave *w, const inst *in, int lane, uint32_t addr, uint32_t n)
+{
+    group *g = w->g;
+    uint16_t mine = REC(g->epoch, w->index);
+    for (uint32_t a = addr; a < addr + n; a++) {
+        if (CONFLICT(g->lds_wr[a], mine))
+            race(w, in, lane, a, REC_WAVE(g->lds_wr[a]), "overwrites what was written by");
+        if (CONFLICT(g->lds_rd[a], mine))
+            race(w, in, lane, a, REC_WAVE(g->lds_rd[a]), "overwrites what was read by");
+    }
+}
+
+static inline unsigned any_conflict(const group *g, uint16_t mine, uint32_t addr, uint32_t n)
+{
+    unsigned bad = 0;
+    const uint16_t *wr = g->lds_wr + addr, *rd = g->lds_rd + addr;
+    for (uint32_t k = 0; k < n; k++)
+        bad |= (unsigned)CONFLICT(wr[k], mine) | (unsigned)CONFLICT(rd[k], mine);
+    return bad;
+}
+
+/* Sizes that are common get loops of fixed length. */
 void lds_race_write(wave *w, const inst *in, int lane, uint32_t addr, uint32_t n)
 {
     if (!sim_checks.race)
         return;
     group *g = w->g;
     uint16_t mine = REC(g->epoch, w->index);
-    for (uint32_t a = addr; a < addr + n; a++) {
-        uint16_t wr = g->lds_wr[a], rd = g->lds_rd[a];
-        if (REC_EPOCH(wr) == g->epoch && REC_WAVE(wr) != (unsigned)w->index)
-            race(w, in, lane, a, REC_WAVE(wr), "overwrites what was written by");
-        if (REC_EPOCH(rd) == g->epoch && (rd & REC_MANY || REC_WAVE(rd) != (unsigned)w->index))
-            race(w, in, lane, a, REC_WAVE(rd), "overwrites what was read by");
-        g->lds_wr[a] = mine;
+    unsigned bad = n == 4    ? any_conflict(g, mine, addr, 4)
+                   : n == 16 ? any_conflict(g, mine, addr, 16)
+                             : any_conflict(g, mine, addr, n);
+    if (bad)
+        report_write(w, in, lane, addr, n);
+    for (uint32_t k = 0; k < n; k++)
+        g->lds_wr[addr + k] = mine;
+}
+
+static inline unsigned mark_read(group *g, uint16_t mine, uint32_t addr, uint32_t n)
+{
+    unsigned bad = 0;
+    uint16_t *wr = g->lds_wr + addr, *rd = g->lds_rd + addr;
+    for (uint32_t k = 0; k < n; k++) {
+        bad |= CONFLICT(wr[k], mine);
+        rd[k] = CONFLICT(rd[k], mine) ? (uint16_t)(rd[k] | REC_MANY) : mine;
     }
+    return bad;
 }
 
 void lds_race_read(wave *w, const inst *in, int lane, uint32_t addr, uint32_t n)
@@ -39,14 +74,12 @@ void lds_race_read(wave *w, const inst *in, int lane, uint32_t addr, uint32_t n)
         return;
     group *g = w->g;
     uint16_t mine = REC(g->epoch, w->index);
-    for (uint32_t a = addr; a < addr + n; a++) {
-        uint16_t wr = g->lds_wr[a], rd = g->lds_rd[a];
-        if (REC_EPOCH(wr) == g->epoch && REC_WAVE(wr) != (unsigned)w->index)
-            race(w, in, lane, a, REC_WAVE(wr), "reads what was written by");
-        g->lds_rd[a] = REC_EPOCH(rd) == g->epoch && REC_WAVE(rd) != (unsigned)w->index
-                           ? (uint16_t)(rd | REC_MANY)
-                           : (uint16_t)(mine | (REC_EPOCH(rd) == g->epoch ? rd & REC_MANY : 0));
-    }
+    unsigned bad = n == 4    ? mark_read(g, mine, addr, 4)
+                   : n == 16 ? mark_read(g, mine, addr, 16)
+                             : mark_read(g, mine, addr, n);
+    for (uint32_t a = addr; bad && a < addr + n; a++)
+        if (CONFLICT(g->lds_wr[a], mine))
+            race(w, in, lane, a, REC_WAVE(g->lds_wr[a]), "reads what was written by");
 }
 
 /* Bytes written earlier by this wave count as written in the present phase. */
@@ -69,15 +102,33 @@ static uint8_t *lds_at(wave *w, const inst *in, int lane, uint64_t addr, int byt
     return w->g->lds + addr;
 }
 
+static bool all_set(const uint8_t *p, int bytes)
+{
+    uint64_t x = 0, y = 0;
+    if (bytes == 4) {
+        memcpy(&x, p, 4);
+        return x == UINT64_C(0x01010101);
+    }
+    if (bytes == 16) {
+        memcpy(&x, p, 8);
+        memcpy(&y, p + 8, 8);
+        return (x & y) == UINT64_C(0x0101010101010101);
+    }
+    for (int k = 0; k < bytes; k++)
+        if (!p[k])
+            return false;
+    return true;
+}
+
 static void check_read(wave *w, const inst *in, int lane, uint32_t addr, int bytes)
 {
     group *g = w->g;
-    if (sim_checks.uninit)
+    if (sim_checks.uninit && !all_set(g->lds_init + addr, bytes))
         for (int k = 0; k < bytes; k++)
             if (!g->lds_init[addr + (uint32_t)k])
                 sim_fault(w, in, lane, "read of LDS never written at byte 0x%x",
                           addr + (uint32_t)k);
-    if (sim_checks.wait)
+    if (sim_checks.wait && g->dma_live)
         for (int k = 0; k < bytes; k++)
             if (g->lds_dma[addr + (uint32_t)k])
                 sim_fault(w, in, lane,

@@ -14,6 +14,7 @@
 #define PAGE 4096u
 #define GAP (64u * 1024)
 #define POISON 0xfb
+#define HUGE_SPAN (8u << 20) /* from here on huge pages are asked for */
 
 static uint8_t *arena, *shadow;
 static uint64_t top;   /* first address never handed out, relative to the arena */
@@ -27,11 +28,11 @@ int sim_mem_init(void)
     pthread_mutex_lock(&lock);
     if (!arena) {
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-        void *a = mmap(NULL, ARENA_BYTES, PROT_NONE, flags, -1, 0);
-        void *s = mmap(NULL, ARENA_BYTES, PROT_NONE, flags, -1, 0);
+        void *a = mmap(NULL, ARENA_BYTES + HUGE_SPAN, PROT_NONE, flags, -1, 0);
+        void *s = mmap(NULL, ARENA_BYTES + HUGE_SPAN, PROT_NONE, flags, -1, 0);
         if (a != MAP_FAILED && s != MAP_FAILED) {
-            arena = a;
-            shadow = s;
+            arena = (uint8_t *)(((uintptr_t)a + HUGE_SPAN - 1) & ~(uintptr_t)(HUGE_SPAN - 1));
+            shadow = (uint8_t *)(((uintptr_t)s + HUGE_SPAN - 1) & ~(uintptr_t)(HUGE_SPAN - 1));
         }
     }
     pthread_mutex_unlock(&lock);
@@ -109,8 +110,10 @@ static bool insert(alloc *a)
 static uint64_t place(size_t span)
 {
     uint64_t at = GAP;
-    if (top + span + GAP < ARENA_BYTES) {
+    if (top + span + GAP + HUGE_SPAN < ARENA_BYTES) {
         at = top + GAP;
+        if (span >= HUGE_SPAN)
+            at = (at + HUGE_SPAN - 1) & ~(uint64_t)(HUGE_SPAN - 1);
         top = at + span;
         return at;
     }
@@ -156,6 +159,10 @@ void *sim_mem_alloc(size_t bytes, bool host, int device)
     if (!ok) {
         free(a);
         return NULL;
+    }
+    if (span >= HUGE_SPAN) {
+        madvise(arena + at, span, MADV_HUGEPAGE);
+        madvise(shadow + at, span, MADV_HUGEPAGE);
     }
     memset((void *)a->lo, host ? 0 : POISON, bytes);
     return (void *)a->lo;

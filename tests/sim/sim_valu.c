@@ -16,7 +16,8 @@ typedef uint32_t lane_buf[MAX_SRC_DWORDS * LANES] __attribute__((aligned(64)));
 void commit_reg(wave *w, uint32_t *dst, const uint32_t *d, uint64_t mask)
 {
     if (mask == w->full) {
-        memcpy(dst, d, (size_t)w->n * 4);
+        for (int i = 0; i < w->n; i += 8)
+            _mm256_storeu_si256((__m256i *)(dst + i), _mm256_loadu_si256((const __m256i *)(d + i)));
         return;
     }
     for (int i = 0; i < w->n; i += 8) {
@@ -134,15 +135,19 @@ static const uint32_t *apply_dpp(wave *w, const inst *in, const uint32_t *p, uin
                                  uint64_t *write)
 {
     const dpp_info *d = in->dpp;
-    uint64_t exec = wave_mask64(w, S_EXEC), valid = 0;
-    int dw = operand_dwords(in->src[0].type);
-    for (int i = 0; i < w->n; i++) {
-        int s = d->src[i];
-        bool ok = s >= 0 && s < w->n && (d->fi || (exec >> s & 1));
-        valid |= (uint64_t)ok << i;
-        for (int k = 0; k < dw; k++)
-            buf[k * LANES + i] = ok ? p[k * LANES + s] : 0;
-    }
+    uint64_t exec = wave_mask64(w, S_EXEC), valid = d->valid;
+    int dw = operand_dwords(in->src[0].type), n = w->n & 96;
+    uint32_t shuffled[2 * LANES];
+    for (int k = 0; k < dw; k++)
+        for (int i = 0; i < n; i++)
+            shuffled[k * LANES + i] = p[k * LANES + d->src[i]] & d->keep[i];
+    if (!d->fi && exec != w->full)
+        for (int i = 0; i < n; i++)
+            if (!(exec >> d->src[i] & 1)) {
+                valid &= ~(UINT64_C(1) << i);
+                shuffled[i] = shuffled[LANES + i] = 0;
+            }
+    memcpy(buf, shuffled, (size_t)dw * LANES * 4);
     *write &= d->write;
     if (!d->bound_ctrl)
         *write &= valid;

@@ -138,8 +138,30 @@ static inline uint32_t perm_byte(uint64_t data, uint32_t sel)
     return data >> (8 * sel) & 0xff;
 }
 
+/* One selector for all lanes, of plain bytes: four shifts and masks. */
+static void perm_uniform(const vctx *c, uint32_t *restrict d, const uint32_t *const *s)
+{
+    uint32_t sel = s[2][0];
+    const uint32_t *from[4];
+    int sh[4];
+    for (int k = 0; k < 4; k++) {
+        uint32_t b = sel >> (8 * k) & 7;
+        from[k] = b < 4 ? s[1] : s[0];
+        sh[k] = (int)(8 * (b & 3));
+    }
+    EACH(c)
+    {
+        d[i] = (from[0][i] >> sh[0] & 0xff) | (from[1][i] >> sh[1] & 0xff) << 8 |
+               (from[2][i] >> sh[2] & 0xff) << 16 | from[3][i] >> sh[3] << 24;
+    }
+}
+
 VFN(perm_b32)
 {
+    if (c->in->src[2].kind != OK_VGPR && !(s[2][0] & 0xf8f8f8f8)) {
+        perm_uniform(c, d, s);
+        return;
+    }
     EACH(c)
     {
         uint64_t data = (uint64_t)A << 32 | B;

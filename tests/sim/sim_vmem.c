@@ -300,7 +300,9 @@ static void transfer_lds(wave *w, const inst *in, const access *x)
         memset(g->lds_dma + to[i], 1, step);
     }
     wait_add(w, in, 1 << CT_VM, PC_VMEM, 0, 0, 0);
-    if (lds_write_slot(w, x->mask, to, (int)step, true) < 0)
+    if (lds_write_slot(w, x->mask, to, (int)step, true) >= 0)
+        g->dma_live++;
+    else
         for (int i = 0; i < w->n; i++)
             memset(g->lds_dma + to[i], 0, step); /* too many under way to follow */
 }

@@ -41,6 +41,7 @@ static void release_lds(wave *w, pending *p)
         lw->used = false;
         if (!lw->dma)
             continue;
+        w->g->dma_live--;
         for (int i = 0; i < LANES; i++)
             if (lw->mask >> i & 1)
                 memset(w->g->lds_dma + lw->addr[i], 0, lw->bytes);
