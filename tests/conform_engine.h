@@ -96,6 +96,7 @@ mx_status conform_memory_place(conform_memory *memory, conform_placement placeme
 enum {
     CONFORM_BEST_ONLY = 1 << 0,      /* what selection takes, not every variant */
     CONFORM_UNREACHED_ONLY = 1 << 1, /* variants that no other problem has reached */
+    CONFORM_LARGE = 1 << 2,          /* one run of each variant with several programs */
 };
 
 typedef struct conform_keys {

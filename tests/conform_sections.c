@@ -341,6 +341,29 @@ static void run_sweeps(conform *run)
     }
 }
 
+/* ---- Several programs ---- */
+
+/* More blocks than the largest program has, in a row, too. */
+static void run_large(conform *run)
+{
+    static const int64_t shapes[MX_LAYOUT_COUNT][2] = {
+        {1, 4161 * 16}, {2, 2090 * 16}, {384, 264}, {65, 64 * 16}};
+    const conform_options *options = conform_get_options(run);
+    const conform_keys keys = {0, 0, 0, CONFORM_LARGE};
+    for (int layout = 0; layout < MX_LAYOUT_COUNT; layout++) {
+        const int64_t *shape = shapes[layout];
+        conform_source source = {CONFORM_EXPONENTS, 0, options->seed + 77};
+        conform_geometry g = conform_geometry_shape("large", 2, shape, layout != MX_LAYOUT_TILES);
+        if (layout == MX_LAYOUT_ROWS || layout == MX_LAYOUT_GENERAL) {
+            g.x.strided = 1;
+            g.x.strides[1] = layout == MX_LAYOUT_ROWS ? 1 : 2;
+            g.x.strides[0] = g.x.strides[1] * shape[1] + 8;
+            g.y = g.x;
+        }
+        conform_check(run, &g, &source, &keys);
+    }
+}
+
 /* ---- What is left ---- */
 
 /* Small and simple memory of every layout: reaches what few cases, or few variants a case, left. */
@@ -363,10 +386,16 @@ static void run_reach(conform *run)
 }
 
 const conform_section conform_sections[] = {
-    {"shared cases", run_shared},           {"expected bytes", run_sets},
-    {"flat block counts", run_flat_counts}, {"row lengths", run_row_lengths},
-    {"short rows", run_short_rows},         {"tile shapes", run_tile_shapes},
-    {"random memory", run_random},          {"values", run_values},
-    {"bit patterns", run_sweeps},           {"all variants", run_reach},
+    {"shared cases", run_shared},
+    {"expected bytes", run_sets},
+    {"flat block counts", run_flat_counts},
+    {"row lengths", run_row_lengths},
+    {"short rows", run_short_rows},
+    {"tile shapes", run_tile_shapes},
+    {"random memory", run_random},
+    {"values", run_values},
+    {"bit patterns", run_sweeps},
+    {"several programs", run_large},
+    {"all variants", run_reach},
 };
 const size_t conform_n_sections = sizeof(conform_sections) / sizeof(conform_sections[0]);
