@@ -2,34 +2,47 @@
 #include "sim.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <llvm-c/Disassembler.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #ifndef EM_AMDGPU
 #define EM_AMDGPU 224
 #endif
-#define MAX_IMAGE (UINT64_C(1) << 32)
+#define MAX_IMAGE (UINT64_C(1) << 30)
 
 typedef struct elf_view {
     const uint8_t *data;
-    size_t bytes;
-    const Elf64_Ehdr *eh;
+    Elf64_Ehdr eh;
+    Elf64_Phdr ph[64];
 } elf_view;
 
 /*
- * The size of the object is not given to the loader; headers say how far it goes. Damaged headers
- * are refused before anything they point to is read.
+ * The interface does not say how long the object is. The kernel copies, and says so where there is
+ * nothing to copy: damaged offsets are then an error instead of a crash.
  */
+static bool read_object(void *dst, const void *src, size_t bytes)
+{
+    struct iovec to = {dst, bytes}, from = {(void *)(uintptr_t)src, bytes};
+    ssize_t n = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    if (n < 0 && (errno == ENOSYS || errno == EPERM)) {
+        memcpy(dst, src, bytes);
+        return true;
+    }
+    return n == (ssize_t)bytes;
+}
+
 static bool view_open(elf_view *v, const void *data, char *err, size_t n)
 {
     v->data = data;
-    v->eh = data;
-    const Elf64_Ehdr *e = v->eh;
-    if (memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_ident[EI_CLASS] != ELFCLASS64 ||
-        e->e_machine != EM_AMDGPU || e->e_type != ET_DYN || e->e_phentsize != sizeof(Elf64_Phdr)) {
+    Elf64_Ehdr *e = &v->eh;
+    if (!read_object(e, data, sizeof *e) || memcmp(e->e_ident, ELFMAG, SELFMAG) ||
+        e->e_ident[EI_CLASS] != ELFCLASS64 || e->e_machine != EM_AMDGPU || e->e_type != ET_DYN ||
+        e->e_phentsize != sizeof(Elf64_Phdr)) {
         snprintf(err, n, "not an AMDGPU shared object");
         return false;
     }
@@ -37,7 +50,8 @@ static bool view_open(elf_view *v, const void *data, char *err, size_t n)
         snprintf(err, n, "not an HSA code object of version 4 or later");
         return false;
     }
-    if (e->e_phnum > 64 || e->e_phoff > (1u << 20)) {
+    if (e->e_phnum > 64 || e->e_phoff > (1u << 20) ||
+        !read_object(v->ph, v->data + e->e_phoff, e->e_phnum * sizeof v->ph[0])) {
         snprintf(err, n, "damaged program header table");
         return false;
     }
@@ -85,12 +99,13 @@ static bool read_notes(program *p, const uint8_t *data, size_t bytes, char *err,
 
 static bool map_segments(program *p, const elf_view *v, char *err, size_t n)
 {
-    const Elf64_Phdr *ph = (const void *)(v->data + v->eh->e_phoff);
+    const Elf64_Phdr *ph = v->ph;
     uint64_t end = 0;
-    for (int i = 0; i < v->eh->e_phnum; i++)
-        if (ph[i].p_type == PT_LOAD && ph[i].p_vaddr + ph[i].p_memsz > end)
+    for (int i = 0; i < v->eh.e_phnum; i++)
+        if (ph[i].p_type == PT_LOAD && ph[i].p_vaddr < MAX_IMAGE && ph[i].p_memsz < MAX_IMAGE &&
+            ph[i].p_vaddr + ph[i].p_memsz > end)
             end = ph[i].p_vaddr + ph[i].p_memsz;
-    if (!end || end > MAX_IMAGE) {
+    if (!end || end > MAX_IMAGE) { /* sizes that no kernel has are damage */
         snprintf(err, n, "no loadable segments");
         return false;
     }
@@ -104,15 +119,19 @@ static bool map_segments(program *p, const elf_view *v, char *err, size_t n)
     alloc *a = sim_mem_find((uint64_t)p->image);
     a->internal = true;
     a->all_written = true;
-    for (int i = 0; i < v->eh->e_phnum; i++) {
+    for (int i = 0; i < v->eh.e_phnum; i++) {
         const Elf64_Phdr *h = &ph[i];
         if (h->p_type != PT_LOAD)
             continue;
-        if (h->p_filesz > h->p_memsz || h->p_vaddr + h->p_memsz < h->p_vaddr) {
+        if (h->p_filesz > h->p_memsz || h->p_vaddr > p->image_bytes ||
+            h->p_memsz > p->image_bytes - h->p_vaddr) {
             snprintf(err, n, "damaged segment");
             return false;
         }
-        memcpy(p->image + h->p_vaddr, v->data + h->p_offset, h->p_filesz);
+        if (!read_object(p->image + h->p_vaddr, v->data + h->p_offset, h->p_filesz)) {
+            snprintf(err, n, "segment outside the object");
+            return false;
+        }
         if (h->p_flags & PF_X) {
             p->text = (uint64_t)p->image + h->p_vaddr;
             p->text_end = p->text + (h->p_memsz & ~UINT64_C(3));
@@ -136,8 +155,8 @@ static bool inside(const program *p, uint64_t at, uint64_t bytes)
 
 static void read_dynamic(const program *p, const elf_view *v, dynamic *d)
 {
-    const Elf64_Phdr *ph = (const void *)(v->data + v->eh->e_phoff);
-    for (int i = 0; i < v->eh->e_phnum; i++) {
+    const Elf64_Phdr *ph = v->ph;
+    for (int i = 0; i < v->eh.e_phnum; i++) {
         if (ph[i].p_type != PT_DYNAMIC || !inside(p, ph[i].p_vaddr, ph[i].p_memsz))
             continue;
         const Elf64_Dyn *e = (const void *)(p->image + ph[i].p_vaddr);
@@ -177,7 +196,8 @@ static bool relocate(program *p, const dynamic *d, char *err, size_t n)
         uint64_t type = ELF64_R_TYPE(r[i].r_info), value;
         if (type == 13)
             value = (uint64_t)p->image + (uint64_t)r[i].r_addend;
-        else if (type == 3)
+        else if (type == 3 &&
+                 inside(p, d->symtab + ELF64_R_SYM(r[i].r_info) * sizeof *sym, sizeof *sym))
             value = (uint64_t)p->image + sym[ELF64_R_SYM(r[i].r_info)].st_value +
                     (uint64_t)r[i].r_addend;
         else {
@@ -272,6 +292,25 @@ static bool find_descriptors(program *p, char *err, size_t n)
     return true;
 }
 
+/* Copies the first note segment and reads it. */
+static bool load_notes(program *p, const elf_view *v, char *err, size_t n)
+{
+    for (int i = 0; i < v->eh.e_phnum; i++) {
+        const Elf64_Phdr *h = &v->ph[i];
+        if (h->p_type != PT_NOTE || h->p_filesz > (1u << 28))
+            continue;
+        uint8_t *copy = malloc(h->p_filesz + 1);
+        bool ok = copy && read_object(copy, v->data + h->p_offset, h->p_filesz);
+        if (!ok)
+            snprintf(err, n, "notes outside the object");
+        ok = ok && read_notes(p, copy, h->p_filesz, err, n);
+        free(copy);
+        return ok;
+    }
+    snprintf(err, n, "no notes");
+    return false;
+}
+
 program *program_load(const void *data, char *err, size_t n)
 {
     elf_view v;
@@ -282,13 +321,7 @@ program *program_load(const void *data, char *err, size_t n)
     if (!p)
         return NULL;
     pthread_mutex_init(&p->lock, NULL);
-    const Elf64_Phdr *ph = (const void *)(v.data + v.eh->e_phoff);
-    bool ok = false;
-    for (int i = 0; i < v.eh->e_phnum && !ok; i++)
-        if (ph[i].p_type == PT_NOTE && ph[i].p_filesz < (1u << 30)) {
-            ok = read_notes(p, v.data + ph[i].p_offset, ph[i].p_filesz, err, n);
-            break;
-        }
+    bool ok = load_notes(p, &v, err, n);
     ok = ok && map_segments(p, &v, err, n);
     if (ok)
         read_dynamic(p, &v, &d);

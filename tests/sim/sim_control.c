@@ -182,6 +182,17 @@ static void x_barrier_signal(wave *w, const inst *in)
     w->signalled = true;
 }
 
+/* scc: whether this wave is the first of the group to come. */
+static void x_barrier_isfirst(wave *w, const inst *in)
+{
+    (void)in;
+    w->scc = 1;
+    for (int i = 0; i < w->g->nwaves; i++)
+        if (w->g->waves[i].signalled)
+            w->scc = 0;
+    w->signalled = true;
+}
+
 static void x_barrier_wait(wave *w, const inst *in)
 {
     if (!w->signalled)
@@ -306,6 +317,7 @@ const special_op special_ops[] = {
     {"s_wait_event", "*", exec_nop, CLS_WAIT},
     {"s_barrier", "*", x_barrier, CLS_OTHER},
     {"s_barrier_signal", "*", x_barrier_signal, CLS_OTHER},
+    {"s_barrier_signal_isfirst", "*", x_barrier_isfirst, CLS_OTHER},
     {"s_barrier_wait", "*", x_barrier_wait, CLS_OTHER},
     {"s_getreg_b32", "*", x_getreg, CLS_SALU},
     {"s_setreg_b32", "*", x_setreg, CLS_SALU},
@@ -332,6 +344,12 @@ const special_op special_ops[] = {
     {"s_set_inst_prefetch_distance", "*", exec_nop, CLS_OTHER},
     {"s_prefetch_inst", "*", exec_nop, CLS_OTHER},
     {"s_prefetch_data", "*", exec_nop, CLS_OTHER},
+    {"s_prefetch_inst_pc_rel", "*", exec_nop, CLS_OTHER},
+    {"s_prefetch_data_pc_rel", "*", exec_nop, CLS_OTHER},
+    {"s_buffer_prefetch_data", "*", exec_nop, CLS_OTHER},
+    {"s_version", "*", exec_nop, CLS_OTHER},
+    {"s_sendmsghalt", "*", exec_nop, CLS_OTHER},
+    {"s_ttracedata_imm", "*", exec_nop, CLS_OTHER},
     {"s_icache_inv", "*", exec_nop, CLS_OTHER},
     {"s_dcache_inv", "*", exec_nop, CLS_OTHER},
     {"s_dcache_wb", "*", exec_nop, CLS_OTHER},

@@ -258,7 +258,7 @@ static LLVMTargetMachineRef machine(void)
                                    LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
-static void *slurp(const char *path)
+static void *slurp(const char *path, size_t *bytes)
 {
     FILE *f = fopen(path, "rb");
     ck_assert_msg(f != NULL, "%s", path);
@@ -268,10 +268,11 @@ static void *slurp(const char *path)
     void *p = malloc((size_t)n);
     ck_assert(p != NULL && fread(p, 1, (size_t)n, f) == (size_t)n);
     fclose(f);
+    *bytes = (size_t)n;
     return p;
 }
 
-static void *link_object(LLVMMemoryBufferRef obj)
+static void *link_object(LLVMMemoryBufferRef obj, size_t *bytes)
 {
     char in[] = "/tmp/mxsim_rig_XXXXXX", out[64], command[256];
     int fd = mkstemp(in);
@@ -283,13 +284,13 @@ static void *link_object(LLVMMemoryBufferRef obj)
     const char *lld = getenv("MX_TEST_LLD");
     snprintf(command, sizeof command, "%s -shared -o %s %s", lld ? lld : "ld.lld-22", out, in);
     ck_assert_msg(system(command) == 0, "%s", command);
-    void *image = slurp(out);
+    void *image = slurp(out, bytes);
     unlink(in);
     unlink(out);
     return image;
 }
 
-rig_module *rig_build_ir(const char *ir)
+void *rig_object(const char *ir, size_t *bytes)
 {
     LLVMContextRef context = LLVMContextCreate();
     LLVMModuleRef module = NULL;
@@ -301,11 +302,18 @@ rig_module *rig_build_ir(const char *ir)
     LLVMSetTarget(module, "amdgcn-amd-amdhsa");
     ck_assert_msg(!LLVMTargetMachineEmitToMemoryBuffer(tm, module, LLVMObjectFile, &err, &obj),
                   "%s\n%.2000s", err, ir);
-    void *image = link_object(obj);
+    void *image = link_object(obj, bytes);
     LLVMDisposeMemoryBuffer(obj);
     LLVMDisposeTargetMachine(tm);
     LLVMDisposeModule(module);
     LLVMContextDispose(context);
+    return image;
+}
+
+rig_module *rig_build_ir(const char *ir)
+{
+    size_t bytes;
+    void *image = rig_object(ir, &bytes);
     rig_module *m = calloc(1, sizeof *m);
     ck_assert(m != NULL);
     int e = RIG_CALL("hipModuleLoadData", int (*)(void **, const void *))(&m->module, image);

@@ -30,7 +30,8 @@ int rig_wave(void);
 
 /* Aborts the test on any failure. */
 rig_module *rig_build(const rig_case *cases, size_t n);
-rig_module *rig_build_ir(const char *ir); /* whole kernels; {VCC} and {EXEC} as above */
+rig_module *rig_build_ir(const char *ir);        /* whole kernels; {VCC} and {EXEC} as above */
+void *rig_object(const char *ir, size_t *bytes); /* the linked code object; free() it */
 void rig_free(rig_module *m);
 /* Runs case k; inputs and results as above. */
 void rig_run(rig_module *m, size_t k, const uint32_t *in, size_t in_regs, uint32_t *out,

@@ -254,6 +254,44 @@ SFN(f_nle, w->scc = !(FX <= FY); return 0;)
 SFN(f_neq, w->scc = FX != FY; return 0;)
 SFN(f_nlt, w->scc = !(FX < FY); return 0;)
 
+/* Halves, in the low 16 bits. */
+#define HX h2f(X)
+#define HY h2f(Y)
+#define HCMP(name, e) SFN(h_##name, w->scc = (e); return 0;)
+SFN(h_add, return f2h(HX + HY);)
+SFN(h_sub, return f2h(HX - HY);)
+SFN(h_mul, return f2h(HX * HY);)
+SFN(h_min, return HX < HY || HY != HY ? X & 0xffff : Y & 0xffff;)
+SFN(h_max, return HX > HY || HY != HY ? X & 0xffff : Y & 0xffff;)
+SFN(h_minimum, return HX != HX ? X & 0xffff : HY != HY || HY < HX ? Y & 0xffff : X & 0xffff;)
+SFN(h_maximum, return HX != HX ? X & 0xffff : HY != HY || HY > HX ? Y & 0xffff : X & 0xffff;)
+SFN(h_ceil, return f2h(ceilf(HX));)
+SFN(h_floor, return f2h(floorf(HX));)
+SFN(h_trunc, return f2h(truncf(HX));)
+SFN(h_rndne, return f2h(nearbyintf(HX));)
+HCMP(lt, HX < HY)
+HCMP(eq, HX == HY)
+HCMP(le, HX <= HY)
+HCMP(gt, HX > HY)
+HCMP(lg, HX<HY || HX> HY)
+HCMP(ge, HX >= HY)
+HCMP(o, HX == HX && HY == HY)
+HCMP(u, HX != HX || HY != HY)
+HCMP(nge, !(HX >= HY))
+HCMP(nlg, !(HX < HY || HX > HY))
+HCMP(ngt, !(HX > HY))
+HCMP(nle, !(HX <= HY))
+HCMP(neq, HX != HY)
+HCMP(nlt, !(HX < HY))
+SFN(minimum_f32, return f2u(FX != FX ? FX : FY != FY || FY < FX ? FY : FX);)
+SFN(maximum_f32, return f2u(FX != FX ? FX : FY != FY || FY > FX ? FY : FX);)
+/* Transcendental functions with scalar operands. */
+SFN(v_rcp, return f2u(1.0f / FX);)
+SFN(v_rsq, return f2u((float)(1.0 / sqrt((double)FX)));)
+SFN(v_sqrt, return f2u(sqrtf(FX));)
+SFN(v_exp, return f2u((float)exp2((double)FX));)
+SFN(v_log, return f2u((float)log2((double)FX));)
+
 #define BOTH(n, f32fmt, f64fmt, fn)                                                                \
     {"s_" n "_b32", f32fmt, s_##fn##_b32},                                                         \
     {                                                                                              \
@@ -443,5 +481,37 @@ const salu_op salu_ops[] = {
     {"s_cmp_nle_f32", ":ff", s_f_nle},
     {"s_cmp_neq_f32", ":ff", s_f_neq},
     {"s_cmp_nlt_f32", ":ff", s_f_nlt},
+    {"s_cmp_lt_f16", ":hh", s_h_lt},
+    {"s_cmp_eq_f16", ":hh", s_h_eq},
+    {"s_cmp_le_f16", ":hh", s_h_le},
+    {"s_cmp_gt_f16", ":hh", s_h_gt},
+    {"s_cmp_lg_f16", ":hh", s_h_lg},
+    {"s_cmp_ge_f16", ":hh", s_h_ge},
+    {"s_cmp_o_f16", ":hh", s_h_o},
+    {"s_cmp_u_f16", ":hh", s_h_u},
+    {"s_cmp_nge_f16", ":hh", s_h_nge},
+    {"s_cmp_nlg_f16", ":hh", s_h_nlg},
+    {"s_cmp_ngt_f16", ":hh", s_h_ngt},
+    {"s_cmp_nle_f16", ":hh", s_h_nle},
+    {"s_cmp_neq_f16", ":hh", s_h_neq},
+    {"s_cmp_nlt_f16", ":hh", s_h_nlt},
+    {"s_add_f16", "h:hh", s_h_add},
+    {"s_sub_f16", "h:hh", s_h_sub},
+    {"s_mul_f16", "h:hh", s_h_mul},
+    {"s_min_num_f16", "h:hh", s_h_min},
+    {"s_max_num_f16", "h:hh", s_h_max},
+    {"s_minimum_f16", "h:hh", s_h_minimum},
+    {"s_maximum_f16", "h:hh", s_h_maximum},
+    {"s_ceil_f16", "h:h", s_h_ceil},
+    {"s_floor_f16", "h:h", s_h_floor},
+    {"s_trunc_f16", "h:h", s_h_trunc},
+    {"s_rndne_f16", "h:h", s_h_rndne},
+    {"s_minimum_f32", "f:ff", s_minimum_f32},
+    {"s_maximum_f32", "f:ff", s_maximum_f32},
+    {"v_s_rcp_f32", "f:f", s_v_rcp},
+    {"v_s_rsq_f32", "f:f", s_v_rsq},
+    {"v_s_sqrt_f32", "f:f", s_v_sqrt},
+    {"v_s_exp_f32", "f:f", s_v_exp},
+    {"v_s_log_f32", "f:f", s_v_log},
 };
 const size_t salu_count = ARRAY_LEN(salu_ops);

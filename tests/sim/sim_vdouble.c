@@ -32,6 +32,17 @@ static inline double max_d(double a, double b)
         return u2d(d2u(a) & d2u(b));
     return a > b || b != b ? a : b;
 }
+static inline double minimum_d(double a, double b)
+{
+    return a != a ? a : b != b ? b : min_d(a, b);
+}
+
+static inline double maximum_d(double a, double b)
+{
+    return a != a ? a : b != b ? b : max_d(a, b);
+}
+VD(minimum_f64, minimum_d(DA, DB))
+VD(maximum_f64, maximum_d(DA, DB))
 VD(min_f64, min_d(DA, DB))
 VD(max_f64, max_d(DA, DB))
 VD(floor_f64, floor(DA))
@@ -147,6 +158,8 @@ const valu_op valu_double_ops[] = {
     {"v_max_f64", "d:dd", max_f64, 0},
     {"v_min_num_f64", "d:dd", min_f64, 0},
     {"v_max_num_f64", "d:dd", max_f64, 0},
+    {"v_minimum_f64", "d:dd", minimum_f64, 0},
+    {"v_maximum_f64", "d:dd", maximum_f64, 0},
     {"v_floor_f64", "d:d", floor_f64, 0},
     {"v_ceil_f64", "d:d", ceil_f64, 0},
     {"v_trunc_f64", "d:d", trunc_f64, 0},

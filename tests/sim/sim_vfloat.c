@@ -61,6 +61,11 @@ VFN(fmac_f32)
     const uint32_t *o = OLD(c);
     EACH(c) d[i] = f2u(fmaf(FA, FB, u2f(o[i])));
 }
+VFN(fmac_dx9)
+{
+    const uint32_t *o = OLD(c);
+    EACH(c) d[i] = f2u(FA == 0 || FB == 0 ? 0.0f + u2f(o[i]) : fmaf(FA, FB, u2f(o[i])));
+}
 VFN(mac_f32)
 {
     const uint32_t *o = OLD(c);
@@ -341,6 +346,8 @@ const valu_op valu_float_ops[] = {
     {"v_mul_dx9_zero_f32", "f:ff", mul_legacy_f32, 0},
     {"v_fma_legacy_f32", "f:fff", fma_legacy_f32, 0},
     {"v_fma_dx9_zero_f32", "f:fff", fma_legacy_f32, 0},
+    {"v_fmac_dx9_zero_f32", "f:ff", fmac_dx9, 0},
+    {"v_fmac_legacy_f32", "f:ff", fmac_dx9, 0},
     {"v_min_f32", "f:ff", min_f32, 0},
     {"v_max_f32", "f:ff", max_f32, 0},
     {"v_min_num_f32", "f:ff", min_num_f32, 0},

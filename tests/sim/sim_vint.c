@@ -102,7 +102,8 @@ VEXPR(xad_u32, (A ^ B) + C)
 VEXPR(xor3_b32, A ^ B ^ C)
 VQ(lshl_add_u64, (Q(0) << (B & 7)) + Q(2))
 VQ(add_nc_u64, Q(0) + Q(1))
-VEXPR(cndmask_b32, C ? B : A)
+/* The mask is 0 or 1; no condition, so that both loads are unconditional. */
+VEXPR(cndmask_b32, A ^ ((A ^ B) & (0u - C)))
 VEXPR(bcnt_u32_b32, (uint32_t)__builtin_popcount(A) + B)
 
 static inline uint32_t bfe_signed(int32_t x, uint32_t off, uint32_t width)
@@ -296,7 +297,7 @@ VEXPR(not_b16, (uint16_t)~HA)
 VEXPR(and_b16, HA &HB)
 VEXPR(or_b16, HA | HB)
 VEXPR(xor_b16, HA ^ HB)
-VEXPR(cndmask_b16, C ? HB : HA)
+VEXPR(cndmask_b16, (A ^ ((A ^ B) & (0u - C))) & 0xffff)
 VEXPR(pack_b32_f16, (uint32_t)HA | (uint32_t)HB << 16)
 VEXPR(sat_pk_u8_i16, (uint32_t)(SA<0 ? 0 : SA> 255 ? 255 : SA) |
                          (uint32_t)((int32_t)A >> 16 < 0     ? 0

@@ -312,9 +312,35 @@ START_TEST(streams_and_graphs)
 }
 END_TEST
 
-/* Rebuilds a file whose bytes are damaged one after another: an error, never a crash. */
+/* Headers, tables and notes with bytes changed, and truncated objects: errors, never a crash. */
 START_TEST(damaged_objects)
 {
+    size_t n = 0;
+    uint8_t *good = rig_object(scale_ir, &n), *bad = malloc(n);
+    int refused = 0;
+    ck_assert(bad != NULL);
+    fclose(stderr); /* hundreds of reports */
+    for (int round = 0; round < 1500; round++) {
+        void *m = NULL;
+        memcpy(bad, good, n);
+        if (round % 10 == 0) {
+            memset(bad + rig_random() % (n - 64), 0, 1 + rig_random() % 64);
+        } else {
+            size_t limit = round % 3 ? 1600 : n;
+            for (uint32_t k = rig_random() % 4 + 1; k; k--)
+                bad[rig_random() % (limit < n ? limit : n)] = (uint8_t)rig_random();
+        }
+        int e = HIP(hipModuleLoadData)(&m, bad);
+        refused += e != 0;
+        void *fn;
+        if (!e) {
+            HIP(hipModuleGetFunction)(&fn, m, "scale");
+            ck_assert_int_eq(HIP(hipModuleUnload)(m), 0);
+        }
+    }
+    ck_assert_int_gt(refused, 100);
+    free(good);
+    free(bad);
     void *mod = NULL;
     static uint8_t junk[4096];
     ck_assert_int_eq(HIP(hipModuleLoadData)(&mod, junk), 200);
