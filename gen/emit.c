@@ -144,7 +144,7 @@ mxe_value mxe_convert_at(mxe *e, mxe_value a, mxe_type type, bool is_signed)
     bool from_float = mxe_type_is_float(a.type), to_float = mxe_type_is_float(type);
     LLVMOpcode op;
     if (from_float && !to_float) {
-        mxe_fail(e, "conversion from %s to %s: use mxe_round_clamped", type_name(a.type),
+        mxe_fail(e, "conversion from %s to %s: add MXE_ROUNDER instead", type_name(a.type),
                  type_name(type));
         return mxe_poison(e, type, a.varying);
     }
@@ -262,58 +262,44 @@ mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b)
     return mxe_wrap(ref, a.type, a.varying);
 }
 
-/* f32 in i32's range or beyond it -> i32, saturating, NaN to 0: what the GPUs' conversion does by
- * itself. LLVM has no operation for it on AMD but one that is followed by corrections. */
-static LLVMValueRef convert_saturating(mxe *e, LLVMValueRef a)
+mxe_value mxe_fma_at(mxe *e, mxe_value a, mxe_value b, mxe_value c)
 {
-    LLVMTypeRef f32 = e->types[MXE_F32], i32 = e->types[MXE_I32];
-    if (e->target->kind != MXGEN_AMDGPU) {
-        LLVMTypeRef overloads[2] = {i32, f32};
-        return mxe_call_intrinsic(e, "llvm.fptosi.sat", overloads, 2, &a, 1);
+    if (a.type != MXE_F32 || b.type != MXE_F32 || c.type != MXE_F32) {
+        mxe_fail(e, "fma of %s, %s and %s", type_name(a.type), type_name(b.type),
+                 type_name(c.type));
+        return mxe_poison(e, MXE_F32, a.varying || b.varying || c.varying);
     }
-    static const char text[] = "v_cvt_i32_f32 $0, $1", constraints[] = "=v,v";
-    LLVMTypeRef type = LLVMFunctionType(i32, &f32, 1, 0);
-    LLVMValueRef convert =
-        LLVMGetInlineAsm(type, text, sizeof(text) - 1, constraints, sizeof(constraints) - 1, 0, 0,
-                         LLVMInlineAsmDialectATT, 0);
-    return LLVMBuildCall2(e->builder, type, convert, &a, 1, "");
+    unify(e, &a, &b);
+    unify(e, &a, &c);
+    unify(e, &a, &b);
+    LLVMTypeRef type = mxe_llvm_type(e, MXE_F32, a.varying);
+    LLVMValueRef args[3] = {a.ref, b.ref, c.ref};
+    return mxe_wrap(mxe_call_intrinsic(e, "llvm.fma", &type, 1, args, 3), MXE_F32, a.varying);
 }
 
-/* Host vectors convert NaN to INT_MIN, so NaN is zeroed before and the clamp is done on floats. */
-static mxe_value host_round_clamped(mxe *e, mxe_value a, mxe_value limit)
+/* Without the flag each step costs corrections for NaN. */
+static mxe_value minmax_of_numbers(mxe *e, mxe_op op, mxe_value a, mxe_value b)
 {
-    mxe_value zero = mxe_const_at(e, MXE_I32, 0);
-    mxe_value bound = mxe_convert_at(e, limit, MXE_F32, true);
-    mxe_value floor = mxe_convert_at(e, mxe_binary_at(e, MXE_SUB, zero, limit), MXE_F32, true);
-    LLVMTypeRef float_type = mxe_llvm_type(e, MXE_F32, a.varying);
-    LLVMTypeRef int_type = mxe_llvm_type(e, MXE_I32, a.varying);
-    mxe_value nan = mxe_binary_at(e, MXE_UNO, a, a);
-    a = mxe_select_at(e, nan, mxe_const_f32_at(e, 0.0f), a);
-    /* Not NaN any more: without the flag each costs two corrections. */
-    a = mxe_binary_at(e, MXE_FMIN, a, bound);
-    LLVMSetFastMathFlags(a.ref, LLVMFastMathNoNaNs);
-    a = mxe_binary_at(e, MXE_FMAX, a, floor);
-    LLVMSetFastMathFlags(a.ref, LLVMFastMathNoNaNs);
-    LLVMValueRef rounded = mxe_call_intrinsic(e, "llvm.roundeven", &float_type, 1, &a.ref, 1);
-    return mxe_wrap(LLVMBuildFPToSI(e->builder, rounded, int_type, ""), MXE_I32, a.varying);
+    mxe_value result = mxe_binary_at(e, op, a, b);
+    if (LLVMIsACallInst(result.ref))
+        LLVMSetFastMathFlags(result.ref, LLVMFastMathNoNaNs);
+    return result;
 }
 
-/* Rounding comes first, so that clamping integers is exact and Inf meets the limit. */
-mxe_value mxe_round_clamped_at(mxe *e, mxe_value a, mxe_value limit)
+mxe_value mxe_fclamp_at(mxe *e, mxe_value a, mxe_value low, mxe_value high)
 {
-    if (a.type != MXE_F32 || limit.type != MXE_I32) {
-        mxe_fail(e, "round of %s to a limit of %s", type_name(a.type), type_name(limit.type));
-        return mxe_poison(e, MXE_I32, a.varying);
-    }
-    if (!mxe_is_set(e, a) || !mxe_is_set(e, limit))
-        return mxe_poison(e, MXE_I32, a.varying);
-    if (e->target->kind == MXGEN_HOST)
-        return host_round_clamped(e, a, limit);
-    LLVMValueRef rounded =
-        mxe_call_intrinsic(e, "llvm.roundeven", &e->types[MXE_F32], 1, &a.ref, 1);
-    mxe_value q = mxe_wrap(convert_saturating(e, rounded), MXE_I32, a.varying);
-    mxe_value floor = mxe_binary_at(e, MXE_SUB, mxe_const_at(e, MXE_I32, 0), limit);
-    return mxe_binary_at(e, MXE_SMAX, mxe_binary_at(e, MXE_SMIN, q, limit), floor);
+    return minmax_of_numbers(e, MXE_FMIN, minmax_of_numbers(e, MXE_FMAX, a, low), high);
+}
+
+/* NVIDIA's conversions run at a quarter of the rate of additions. */
+mxe_value mxe_small_to_f32_at(mxe *e, mxe_value a)
+{
+    if (e->target->kind != MXGEN_NVPTX || a.type != MXE_I32)
+        return mxe_convert_at(e, a, MXE_F32, true);
+    mxe_value rounder = mxe_const_f32_at(e, MXE_ROUNDER);
+    mxe_value bits = mxe_binary_at(e, MXE_ADD, a, mxe_bitcast_at(e, rounder, MXE_I32));
+    return mxe_binary_at(e, MXE_FADD, mxe_bitcast_at(e, bits, MXE_F32),
+                         mxe_const_f32_at(e, -MXE_ROUNDER));
 }
 
 /* Chooses bytes of two words: on both vendors' GPUs one instruction. The selector's nibbles count

@@ -160,10 +160,21 @@ mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b);
 #define mxe_is_nan(e, a) mxe_binary_at(MXE_AT(e), MXE_UNO, (a), (a))
 #define mxe_select(e, c, a, b) mxe_select_at(MXE_AT(e), (c), (a), (b))
 
-/* f32 -> i32, round to nearest even, clamped to [-limit, limit]; NaN gives 0. `limit` is a uniform
- * or varying i32 below 2^22. */
-mxe_value mxe_round_clamped_at(mxe *e, mxe_value a, mxe_value limit);
-#define mxe_round_clamped(e, a, limit) mxe_round_clamped_at(MXE_AT(e), (a), (limit))
+/* a * b + c, rounded once. */
+mxe_value mxe_fma_at(mxe *e, mxe_value a, mxe_value b, mxe_value c);
+#define mxe_fma(e, a, b, c) mxe_fma_at(MXE_AT(e), (a), (b), (c))
+
+/* f32 clamped to [low, high]; not for NaN. */
+mxe_value mxe_fclamp_at(mxe *e, mxe_value a, mxe_value low, mxe_value high);
+#define mxe_fclamp(e, a, low, high) mxe_fclamp_at(MXE_AT(e), (a), (low), (high))
+
+/* i32 of at most 22 bits -> f32, exact, by whatever the target is fast at. */
+mxe_value mxe_small_to_f32_at(mxe *e, mxe_value a);
+#define mxe_small_to_f32(e, a) mxe_small_to_f32_at(MXE_AT(e), (a))
+
+/* Adding this number to an f32 below 2^22 rounds it to the nearest even integer, which then stands
+ * in two's complement in the sum's low bits. */
+#define MXE_ROUNDER 12582912.0f
 
 /* Four values' low bytes, the first lowest, as one i32. */
 mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4]);
@@ -196,6 +207,25 @@ void mxe_if_begin_at(mxe *e, mxe_branch *branch, mxe_value condition);
 #define mxe_if_begin(e, branch, condition) mxe_if_begin_at(MXE_AT(e), (branch), (condition))
 void mxe_if_else(mxe *e, mxe_branch *branch);
 void mxe_if_end(mxe *e, mxe_branch *branch);
+
+/* Whether a condition holds in any lane that one value carries: fit for mxe_if_begin. On GPUs that
+ * is the thread's own condition, and the branch diverges. */
+mxe_value mxe_any_at(mxe *e, mxe_value condition);
+#define mxe_any(e, condition) mxe_any_at(MXE_AT(e), (condition))
+
+/* A value that branches may change. */
+typedef struct mxe_var {
+    LLVMValueRef slot;
+    mxe_type type;
+    bool varying;
+} mxe_var;
+
+mxe_var mxe_var_new_at(mxe *e, mxe_value initial);
+void mxe_var_set_at(mxe *e, mxe_var var, mxe_value value);
+mxe_value mxe_var_get_at(mxe *e, mxe_var var);
+#define mxe_var_new(e, initial) mxe_var_new_at(MXE_AT(e), (initial))
+#define mxe_var_set(e, var, value) mxe_var_set_at(MXE_AT(e), (var), (value))
+#define mxe_var_get(e, var) mxe_var_get_at(MXE_AT(e), (var))
 
 /* ---- Memory ---- */
 

@@ -291,6 +291,55 @@ void mxe_if_end(mxe *e, mxe_branch *branch)
     LLVMPositionBuilderAtEnd(e->builder, end);
 }
 
+mxe_value mxe_any_at(mxe *e, mxe_value condition)
+{
+    if (condition.type != MXE_I1) {
+        mxe_fail(e, "any of what is no condition");
+        return mxe_const_at(e, MXE_I1, 0);
+    }
+    if (!condition.varying || e->simd_width == 1) {
+        condition.varying = false;
+        return condition;
+    }
+    LLVMTypeRef bits = LLVMIntTypeInContext(e->context, (unsigned)e->simd_width);
+    LLVMValueRef mask = LLVMBuildBitCast(e->builder, condition.ref, bits, "");
+    LLVMValueRef any = LLVMBuildICmp(e->builder, LLVMIntNE, mask, LLVMConstNull(bits), "");
+    return mxe_wrap(any, MXE_I1, false);
+}
+
+/* Slots stand in the entry block, where the optimiser turns them into values. */
+mxe_var mxe_var_new_at(mxe *e, mxe_value initial)
+{
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(e->builder);
+    LLVMValueRef first = LLVMGetFirstInstruction(e->entry);
+    if (first)
+        LLVMPositionBuilderBefore(e->builder, first);
+    else
+        LLVMPositionBuilderAtEnd(e->builder, e->entry);
+    mxe_var var = {NULL, initial.type, initial.varying};
+    var.slot = LLVMBuildAlloca(e->builder, mxe_llvm_type(e, var.type, var.varying), "");
+    LLVMPositionBuilderAtEnd(e->builder, here);
+    mxe_var_set_at(e, var, initial);
+    return var;
+}
+
+void mxe_var_set_at(mxe *e, mxe_var var, mxe_value value)
+{
+    if (value.type != var.type || (value.varying && !var.varying && e->simd_width > 1)) {
+        mxe_fail(e, "a variable is set to a value of another type");
+        return;
+    }
+    if (var.varying)
+        value = mxe_varying_at(e, value);
+    LLVMBuildStore(e->builder, value.ref, var.slot);
+}
+
+mxe_value mxe_var_get_at(mxe *e, mxe_var var)
+{
+    LLVMTypeRef type = mxe_llvm_type(e, var.type, var.varying);
+    return mxe_wrap(LLVMBuildLoad2(e->builder, type, var.slot, ""), var.type, var.varying);
+}
+
 void mxe_scalar_begin(mxe *e)
 {
     if (e->target->kind == MXGEN_HOST)

@@ -33,6 +33,7 @@ struct mxgen_target {
     int vgpr_granule; /* allocation unit */
     int max_waves;    /* a SIMD holds */
     int compute_units;
+    int scatter_percent;      /* what loads cost more when a warp's lanes are not side by side */
     int64_t max_grid_threads; /* a launch may have in x; 0: no limit below the runtime's */
 };
 

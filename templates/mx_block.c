@@ -1,6 +1,6 @@
 #include "templates/mx_block.h"
 
-enum { EXPONENT_MASK = 0x7f800000, EXPONENT_ONE = 0x00800000 };
+enum { EXPONENT_MASK = 0x7f800000, NO_SIGN = 0x7fffffff };
 
 /* ---- Elements ---- */
 
@@ -62,11 +62,11 @@ static mxe_value field_to_f32(mxe *e, mxe_value bits)
     return mxe_bitcast(e, bits, MXE_F32);
 }
 
-/* 2^-s from `top` = (E + 128) << 23: s = max(E - demoted - QB + 2, -126), so the exponent field of
- * 2^-s is min(253 + QB + demoted - (E + 128), 253). The unclamped profile needs up to 2^134. */
+/* 2^-s from `top` = (E + 127) << 23: s = max(E - demoted - QB + 2, -126), so the exponent field of
+ * 2^-s is min(252 + QB + demoted - (E + 127), 253). The unclamped profile needs up to 2^134. */
 static factors encode_scale(mxe *e, const mx_shape *shape, mxe_value top, int demoted)
 {
-    int64_t field = 253 + mx_format_get(shape->format)->code_bits + demoted;
+    int64_t field = 252 + mx_format_get(shape->format)->code_bits + demoted;
     mxe_value wanted = mxe_sub(e, mxe_i32(e, field << 23), top);
     mxe_value bits = mxe_umin(e, wanted, mxe_i32(e, 253LL << 23));
     factors scale = {field_to_f32(e, bits), {NULL, MXE_F32, false}};
@@ -91,60 +91,163 @@ static factors decode_scale(mxe *e, const mx_shape *shape, mxe_value byte0, int 
     return scale;
 }
 
-/* Both products are exact or underflow to what rounds to 0. */
-static mxe_value scaled(mxe *e, mxe_value value, const factors pair[2], mxe_value demoted)
+static factors chosen(mxe *e, const factors pair[2], mxe_value demoted)
 {
-    mxe_value first = mxe_select(e, demoted, pair[1].first, pair[0].first);
-    value = mxe_fmul(e, value, first);
-    if (!pair[0].second.ref)
-        return value;
-    return mxe_fmul(e, value, mxe_select(e, demoted, pair[1].second, pair[0].second));
+    factors scale = {mxe_select(e, demoted, pair[1].first, pair[0].first), pair[0].second};
+    if (scale.second.ref)
+        scale.second = mxe_select(e, demoted, pair[1].second, pair[0].second);
+    return scale;
 }
 
 /* ---- Codes ---- */
 
-/* Exponents are compared as t = (E + 128) << 23, which Inf and NaN wrap to 0. `floor` is what zero
- * and subnormals of the type have; a block with nothing above it demotes no pair. */
-static mxe_value block_exponent(mxe *e, const mx_shape *shape, const mxe_value *t)
+/* A lane's elements, made fit for the arithmetic that follows: NaN and Inf are 0. Bit i of
+ * `infinite` says that element i was Inf, bit 16 + i that it was -Inf. */
+typedef struct elements {
+    mxe_value value[16], exponent[16]; /* exponent: (e + 127) << 23 */
+    mxe_var infinite;
+} elements;
+
+/* A product of zero is NaN for what is not finite and stays NaN in a sum: one operation an element,
+ * in four chains, so that they do not wait for each other. */
+static mxe_value any_special(mxe *e, const mx_shape *shape, const mxe_value *x)
 {
-    int64_t floor = 128 - mx_dtype_get(shape->dtype)->exponent_bias;
-    mxe_value top = t[0];
+    mxe_value zero = mxe_f32(e, 0.0f), chain[4] = {zero, zero, zero, zero};
+    for (int i = 0; i < shape->count; i++)
+        chain[i % 4] = mxe_fma(e, x[i], zero, chain[i % 4]);
+    mxe_value low = mxe_fadd(e, chain[0], chain[1]), high = mxe_fadd(e, chain[2], chain[3]);
+    return mxe_any(e, mxe_is_nan(e, mxe_fadd(e, low, high)));
+}
+
+/* Blocks with NaN or Inf are rare: only they pay for being put right, here and after the codes are
+ * made. */
+static void clean_elements(mxe *e, const mx_shape *shape, const mxe_value *raw, elements *out)
+{
+    mxe_var bits[16];
+    mxe_branch branch;
+    mxe_value x[16], none = mxe_i32(e, 0), infinite = none;
+    for (int i = 0; i < shape->count; i++) {
+        x[i] = raw_to_f32(e, shape->dtype, raw[i]);
+        bits[i] = mxe_var_new(e, mxe_bitcast(e, x[i], MXE_I32));
+    }
+    out->infinite = mxe_var_new(e, mxe_varying(e, none));
+    mxe_if_begin(e, &branch, any_special(e, shape, x));
+    for (int i = 0; i < shape->count; i++) {
+        mxe_value own = mxe_bitcast(e, x[i], MXE_I32);
+        mxe_value size = mxe_and(e, own, mxe_i32(e, NO_SIGN));
+        mxe_value finite = mxe_ult(e, size, mxe_i32(e, EXPONENT_MASK));
+        mxe_value negative = mxe_slt(e, own, none);
+        mxe_value mark = mxe_select(e, negative, mxe_i32(e, 0x10000LL << i), mxe_i32(e, 1 << i));
+        mxe_value is_inf = mxe_eq(e, size, mxe_i32(e, EXPONENT_MASK));
+        infinite = mxe_or(e, infinite, mxe_select(e, is_inf, mark, none));
+        mxe_var_set(e, bits[i], mxe_select(e, finite, own, none));
+    }
+    mxe_var_set(e, out->infinite, infinite);
+    mxe_if_end(e, &branch);
+    for (int i = 0; i < shape->count; i++) {
+        mxe_value clean = mxe_var_get(e, bits[i]);
+        out->value[i] = mxe_bitcast(e, clean, MXE_F32);
+        out->exponent[i] = mxe_and(e, clean, mxe_i32(e, EXPONENT_MASK));
+    }
+}
+
+/* The block's exponent as (E + 127) << 23, and what exponents of demoted pairs stay below. `floor`
+ * is what zero and subnormals of the type have; a block with nothing above it demotes no pair. */
+static mxe_value block_exponent(mxe *e, const mx_shape *shape, const elements *x,
+                                mxe_value *threshold)
+{
+    int64_t floor = 127 - mx_dtype_get(shape->dtype)->exponent_bias;
+    mxe_value top = x->exponent[0];
     for (int i = 1; i < shape->count; i++)
-        top = mxe_umax(e, top, t[i]);
+        top = mxe_umax(e, top, x->exponent[i]);
     top = mxe_lane_reduce(e, MXE_UMAX, top, shape->lanes);
-    return mxe_umax(e, top, mxe_i32(e, floor << 23));
+    *threshold = top;
+    if (floor == 0)
+        return top;
+    mxe_value least = mxe_i32(e, floor << 23);
+    *threshold = mxe_select(e, mxe_ule(e, top, least), mxe_i32(e, 0), top);
+    return mxe_umax(e, top, least);
+}
+
+/* Sets codes->demoted; returns their bits at the lane's place in the block's byte. */
+static mxe_value demote(mxe *e, const mx_shape *shape, const elements *x, mxe_value threshold,
+                        mx_codes *codes)
+{
+    mxe_value bits = mxe_i32(e, 0);
+    for (int p = 0; p < shape->count / 2; p++) {
+        mxe_value larger = mxe_umax(e, x->exponent[2 * p], x->exponent[2 * p + 1]);
+        codes->demoted[p] = mxe_ult(e, larger, threshold);
+        bits = mxe_or(e, bits, mxe_select(e, codes->demoted[p], mxe_i32(e, 1 << p), mxe_i32(e, 0)));
+    }
+    if (shape->lanes == 1)
+        return bits;
+    mxe_value shift = mxe_mul(e, shape->part, mxe_i32(e, shape->count / 2));
+    return mxe_lane_reduce(e, MXE_OR, mxe_shl(e, bits, shift), shape->lanes);
+}
+
+/* Largest code's magnitude where the pair is demoted or not, as a rounded sum. */
+static mxe_value code_limit(mxe *e, const mx_shape *shape, mxe_value demoted, float sign)
+{
+    float most = (float)mx_format_get(shape->format)->code_max;
+    mxe_value limit = mxe_f32(e, MXE_ROUNDER + sign * most);
+    if (shape->profile != MX_PROFILE_DEMOTED_255)
+        return limit;
+    return mxe_select(e, demoted, mxe_f32(e, MXE_ROUNDER + sign * (2 * most + 1)), limit);
+}
+
+/* Adding MXE_ROUNDER rounds; the clamp is shifted along with it. */
+static mxe_value round_code(mxe *e, const mx_shape *shape, mxe_value x, factors scale,
+                            mxe_value demoted)
+{
+    if (scale.second.ref) {
+        /* Exact: both factors are powers of two, and what underflows rounds to 0 anyway. */
+        x = mxe_fmul(e, x, scale.first);
+        scale.first = scale.second;
+    }
+    return mxe_fclamp(e, mxe_fma(e, x, scale.first, mxe_f32(e, MXE_ROUNDER)),
+                      code_limit(e, shape, demoted, -1.0f), code_limit(e, shape, demoted, 1.0f));
+}
+
+/* Inf takes the largest code. */
+static void saturate_infinite(mxe *e, const mx_shape *shape, const elements *x,
+                              const mx_codes *codes, mxe_var *rounded)
+{
+    mxe_branch branch;
+    mxe_value none = mxe_i32(e, 0), infinite = mxe_var_get(e, x->infinite);
+    mxe_if_begin(e, &branch, mxe_any(e, mxe_ne(e, infinite, none)));
+    for (int i = 0; i < shape->count; i++) {
+        mxe_value demoted = codes->demoted[i / 2];
+        mxe_value above = mxe_and(e, infinite, mxe_i32(e, 1 << i));
+        mxe_value below = mxe_and(e, infinite, mxe_i32(e, 0x10000LL << i));
+        mxe_value code = mxe_select(e, mxe_ne(e, above, none), code_limit(e, shape, demoted, 1.0f),
+                                    mxe_var_get(e, rounded[i]));
+        code = mxe_select(e, mxe_ne(e, below, none), code_limit(e, shape, demoted, -1.0f), code);
+        mxe_var_set(e, rounded[i], code);
+    }
+    mxe_if_end(e, &branch);
 }
 
 void mx_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes)
 {
-    const mx_format_info *format = mx_format_get(shape->format);
-    int64_t floor = 128 - mx_dtype_get(shape->dtype)->exponent_bias;
-    mxe_value x[16], t[16], bits = mxe_i32(e, 0);
-    for (int i = 0; i < shape->count; i++) {
-        x[i] = raw_to_f32(e, shape->dtype, raw[i]);
-        t[i] = mxe_add(e, mxe_bitcast(e, x[i], MXE_I32), mxe_i32(e, EXPONENT_ONE));
-        t[i] = mxe_and(e, t[i], mxe_i32(e, EXPONENT_MASK));
-    }
-    mxe_value top = block_exponent(e, shape, t);
-    mxe_value at_floor = mxe_eq(e, top, mxe_i32(e, floor << 23));
-    mxe_value threshold = mxe_select(e, at_floor, mxe_i32(e, 0), top);
+    elements x;
+    mxe_var rounded[16];
+    mxe_value threshold;
+    clean_elements(e, shape, raw, &x);
+    mxe_value top = block_exponent(e, shape, &x, &threshold);
     factors scale[2] = {encode_scale(e, shape, top, 0), encode_scale(e, shape, top, 1)};
-    for (int p = 0; p < shape->count / 2; p++) {
-        mxe_value larger = mxe_umax(e, t[2 * p], t[2 * p + 1]);
-        codes->demoted[p] = mxe_ult(e, larger, threshold);
-        bits = mxe_or(e, bits, mxe_select(e, codes->demoted[p], mxe_i32(e, 1 << p), mxe_i32(e, 0)));
-    }
-    if (shape->lanes > 1) {
-        mxe_value shift = mxe_mul(e, shape->part, mxe_i32(e, shape->count / 2));
-        bits = mxe_lane_reduce(e, MXE_OR, mxe_shl(e, bits, shift), shape->lanes);
-    }
-    mxe_value byte0 = mxe_sub(e, mxe_lshr(e, top, mxe_i32(e, 23)), mxe_i32(e, 1));
+    mxe_value bits = demote(e, shape, &x, threshold, codes);
+    mxe_value byte0 = mxe_lshr(e, top, mxe_i32(e, 23));
     codes->header = mxe_or(e, byte0, mxe_shl(e, bits, mxe_i32(e, 8)));
     for (int i = 0; i < shape->count; i++) {
-        mxe_value demoted = codes->demoted[i / 2], limit = mxe_i32(e, format->code_max);
-        if (shape->profile == MX_PROFILE_DEMOTED_255)
-            limit = mxe_select(e, demoted, mxe_i32(e, 2 * format->code_max + 1), limit);
-        codes->q[i] = mxe_round_clamped(e, scaled(e, x[i], scale, demoted), limit);
+        mxe_value demoted = codes->demoted[i / 2];
+        factors own = chosen(e, scale, demoted);
+        rounded[i] = mxe_var_new(e, round_code(e, shape, x.value[i], own, demoted));
+    }
+    saturate_infinite(e, shape, &x, codes, rounded);
+    for (int i = 0; i < shape->count; i++) {
+        mxe_value code = mxe_var_get(e, rounded[i]);
+        codes->q[i] = mxe_bitcast(e, code, MXE_I32);
+        codes->value[i] = mxe_fadd(e, code, mxe_f32(e, -MXE_ROUNDER));
     }
 }
 
@@ -154,8 +257,11 @@ void mx_decode(mxe *e, const mx_shape *shape, const mx_codes *codes, const mxe_v
     mxe_value byte0 = mxe_and(e, codes->header, mxe_i32(e, 0xff));
     factors scale[2] = {decode_scale(e, shape, byte0, 0), decode_scale(e, shape, byte0, 1)};
     for (int i = 0; i < shape->count; i++) {
-        mxe_value y = mxe_fcast(e, codes->q[i], MXE_F32);
-        raw_out[i] = f32_to_raw(e, shape->dtype, scaled(e, y, scale, codes->demoted[i / 2]));
+        factors own = chosen(e, scale, codes->demoted[i / 2]);
+        mxe_value y = mxe_fmul(e, codes->value[i], own.first);
+        if (own.second.ref)
+            y = mxe_fmul(e, y, own.second);
+        raw_out[i] = f32_to_raw(e, shape->dtype, y);
         if (raw_in && shape->profile == MX_PROFILE_DEMOTED_255) {
             mxe_value nan = mxe_is_nan(e, raw_to_f32(e, shape->dtype, raw_in[i]));
             raw_out[i] = mxe_select(e, nan, raw_in[i], raw_out[i]);
@@ -182,6 +288,7 @@ static mxe_value join_bits(mxe *e, const mxe_value *q, int count, int bits)
 {
     mxe_value word = mxe_i32(e, 0), mask = mxe_i32(e, (1 << bits) - 1);
     for (int i = 0; i < count; i++) {
+        /* What a shift drops needs no mask. */
         mxe_value code = bits * (i + 1) == 32 ? q[i] : mxe_and(e, q[i], mask);
         word = mxe_or(e, word, mxe_shl(e, code, mxe_i32(e, bits * i)));
     }
@@ -207,7 +314,7 @@ static void pack_mx6(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_re
 {
     mxe_value signs = mxe_i32(e, 0);
     for (int i = 0; i < shape->count; i++) {
-        mxe_value bit = mxe_lshr(e, codes->q[i], mxe_i32(e, 31 - i));
+        mxe_value bit = mxe_lshr(e, codes->q[i], mxe_i32(e, 15 - i));
         signs = mxe_or(e, signs, mxe_and(e, bit, mxe_i32(e, 1 << i)));
     }
     if (shape->lanes > 1) {
@@ -371,6 +478,8 @@ void mx_unpack(mxe *e, const mx_shape *shape, const mx_record *record, mx_codes 
         unpack_mx6(e, shape, record, codes);
     else
         unpack_mx4(e, shape, record, codes);
+    for (int i = 0; i < shape->count; i++)
+        codes->value[i] = mxe_small_to_f32(e, codes->q[i]);
     mxe_value bits = mxe_lshr(e, codes->header, mxe_i32(e, 8));
     if (shape->lanes > 1)
         bits = mxe_lshr(e, bits, mxe_mul(e, shape->part, mxe_i32(e, shape->count / 2)));

@@ -21,7 +21,8 @@ void mx_join_words(mxe *e, mx_dtype dtype, const mxe_value *raw, int count, mxe_
 
 typedef struct mx_codes {
     mxe_value header;     /* byte 0 | demotion bits << 8, the whole block's, in every lane */
-    mxe_value q[16];      /* i32 */
+    mxe_value q[16];      /* i32; only the low 16 bits count */
+    mxe_value value[16];  /* f32: the code as a number */
     mxe_value demoted[8]; /* i1 a pair of this lane */
 } mx_codes;
 

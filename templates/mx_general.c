@@ -337,25 +337,27 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
     return true;
 }
 
-/* The declared set: GPUs, few and many row dimensions, packed bytes side by side or not, each with
- * one and with four steps a program; one variant with 64-bit indices. */
+/* The declared set: GPUs, few and many row dimensions, blocks on one lane or on four, packed bytes
+ * side by side or not (qdq: on two lanes, too), each with one, two and four steps a program (qdq:
+ * eight, too); one variant with 64-bit indices. Host: one for all. */
 static bool explored(const mxgen_spec *spec)
 {
     plan p = plan_of(spec);
     int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
-    int steps = blocks / (p.step_blocks * p.warps);
+    int steps = blocks / (p.step_blocks * p.warps), most = p.key.op == MX_OP_QDQ ? 8 : 4;
     if (spec->target->simd_width > 1)
         return p.loads == 1 && p.warps == 1 && blocks == 256 && p.dims == MXPACK_MAX_ROW_DIMS &&
                p.index_bits == 64;
-    if (p.warps != 4 || (steps != 1 && steps != 4))
+    if (p.warps != 4 || p.loads != 1 || steps > most)
         return false;
     if (p.index_bits == 64)
-        return p.dims == MXPACK_MAX_ROW_DIMS && p.lanes_per_block == 1 && p.loads == 1 &&
-               steps == 1 && !p.packed_runs;
-    if (p.key.op == MX_OP_QDQ)
-        return p.dims >= 2 && p.lanes_per_block != 2;
-    return (p.dims == 2 || p.dims == MXPACK_MAX_ROW_DIMS) && p.lanes_per_block != 2 &&
-           (p.loads == 1 || p.dims == 2);
+        return p.dims == MXPACK_MAX_ROW_DIMS && p.lanes_per_block == 1 && steps == 1 &&
+               !p.packed_runs;
+    if (p.dims != 2 && p.dims != MXPACK_MAX_ROW_DIMS)
+        return false;
+    if (p.key.profile == MX_PROFILE_DEMOTED_255)
+        return p.lanes_per_block == 1 && steps == 1;
+    return p.key.op == MX_OP_QDQ || p.lanes_per_block != 2;
 }
 
 static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name, unsigned flags)

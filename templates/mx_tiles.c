@@ -57,8 +57,8 @@ typedef struct tile {
     mxe_value x_base, y_base;  /* i64: byte offset of the tile's first element */
     mxe_value packed;          /* i64: number of the tile's first block */
     mxe_value columns, blocks; /* i32: of the tile that exist, 1 at least */
-    mxe_value length;          /* i64: elements from the tile's first to the row's end */
-    mxe_value thread;          /* i32: in the program */
+    mxe_value rows;   /* i32: elements along the axis from the tile's first on, cut to the tile */
+    mxe_value thread; /* i32: in the program */
 } tile;
 
 /* A lane's block (and its neighbours in VEC columns). */
@@ -66,8 +66,14 @@ typedef struct place {
     mxe_value block, column; /* i32, in the tile; clamped to what exists */
     mxe_value slot;          /* i32: the block that the lane would have */
     mxe_value slot_column;
+    mxe_value rows; /* i32: of the block that exist, if not even */
     mxe_value live; /* i1, or NULL ref when always */
 } place;
+
+static mxe_value rows_of(mxe *e, const tile *t, mxe_value block)
+{
+    return mxe_sub(e, t->rows, mxe_mul(e, block, mxe_i32(e, MX_BLOCK_ELEMENTS)));
+}
 
 static place locate(mxe *e, const plan *p, const tile *t, mxe_value pass)
 {
@@ -81,6 +87,7 @@ static place locate(mxe *e, const plan *p, const tile *t, mxe_value pass)
     at.live = mxe_and(e, mxe_ult(e, at.slot, t->blocks), mxe_ult(e, at.slot_column, t->columns));
     at.block = mxe_umin(e, at.slot, mxe_sub(e, t->blocks, mxe_i32(e, 1)));
     at.column = mxe_umin(e, at.slot_column, mxe_sub(e, t->columns, mxe_i32(e, p->vec)));
+    at.rows = rows_of(e, t, at.block);
     return at;
 }
 
@@ -125,12 +132,9 @@ static mxe_addr element_addr(mxe *e, const plan *p, const tile *t, const place *
 }
 
 /* Whether row i of the lane's block exists. */
-static mxe_value row_inside(mxe *e, const plan *p, const tile *t, const place *at, int i)
+static mxe_value row_inside(mxe *e, const plan *p, const place *at, int i)
 {
-    if (p->even || i == 0)
-        return mxe_always();
-    mxe_value row = mxe_add(e, mxe_mul(e, at->block, mxe_i32(e, MX_BLOCK_ELEMENTS)), mxe_i32(e, i));
-    return mxe_slt(e, mxe_zext(e, row, MXE_I64), t->length);
+    return p->even || i == 0 ? mxe_always() : mxe_slt(e, mxe_i32(e, i), at->rows);
 }
 
 /* raw[column * 16 + row] */
@@ -139,7 +143,7 @@ static void load_elements(mxe *e, const plan *p, const tile *t, const place *at,
     mxe_value words[16][4], inside[16];
     int align_bytes = p->vec * p->elem_bytes;
     for (int i = 0; i < MX_BLOCK_ELEMENTS; i++) {
-        inside[i] = row_inside(e, p, t, at, i);
+        inside[i] = row_inside(e, p, at, i);
         mxe_addr addr = element_addr(e, p, t, at, "x", "x_axis_stride", inside[i], i);
         mxe_load(e, addr, vector_type(p), vector_items(p), align_bytes, p->flags, words[i]);
     }
@@ -164,7 +168,7 @@ static void store_elements(mxe *e, const plan *p, const tile *t, const place *at
 {
     int align_bytes = p->vec * p->elem_bytes;
     for (int i = 0; i < MX_BLOCK_ELEMENTS; i++) {
-        mxe_value columns[8], words[4], inside = row_inside(e, p, t, at, i), when = at->live;
+        mxe_value columns[8], words[4], inside = row_inside(e, p, at, i), when = at->live;
         for (int v = 0; v < p->vec; v++)
             columns[v] = raw[v * MX_BLOCK_ELEMENTS + i];
         if (vector_type(p) == MXE_I16)
@@ -307,7 +311,7 @@ static void tile_on_gpu(mxe *e, const plan *p, tile *t)
 static void columns_on_host(mxe *e, const plan *p, const tile *t, mxe_value block)
 {
     mxe_loop loop;
-    place at = {.block = block, .slot = block, .live = mxe_always()};
+    place at = {.block = block, .slot = block, .rows = rows_of(e, t, block), .live = mxe_always()};
     mxe_value columns = mxe_zext(e, t->columns, MXE_I64);
     mxe_value whole = mxe_and(e, columns, mxe_i64(e, ~(int64_t)(p->lanes - 1)));
     mxe_value n = mxe_for_begin(e, &loop, mxe_i64(e, 0), whole, mxe_i64(e, p->lanes));
@@ -336,7 +340,7 @@ static void tile_on_host(mxe *e, const plan *p, const tile *t)
     if (p->even) {
         columns_on_host(e, &whole, t, block);
     } else {
-        mxe_if_begin(e, &branch, mxe_ule(e, end, t->length));
+        mxe_if_begin(e, &branch, mxe_ule(e, mxe_zext(e, end, MXE_I32), t->rows));
         columns_on_host(e, &whole, t, block);
         mxe_if_else(e, &branch);
         columns_on_host(e, &ragged, t, block);
@@ -393,7 +397,9 @@ static void place_tile(mxe *e, const plan *p, tile *t)
     mxe_value columns = mxe_umin(e, mxe_sub(e, mxe_param(e, "size0"), n), mxe_i64(e, p->block_n));
     t->blocks = mxe_zext(e, blocks, MXE_I32);
     t->columns = mxe_zext(e, columns, MXE_I32);
-    t->length = mxe_sub(e, mxe_param(e, "len"), element);
+    mxe_value left = mxe_sub(e, mxe_param(e, "len"), element);
+    left = mxe_umin(e, left, mxe_i64(e, MX_BLOCK_ELEMENTS * p->block_m));
+    t->rows = mxe_zext(e, left, MXE_I32);
 }
 
 static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
@@ -475,9 +481,11 @@ static bool explored(const mxgen_spec *spec)
     if (!p.flags || p.warps != 4)
         return false;
     bool wide = p.vec == word || p.vec == (p.elem_bytes == 4 ? 2 : 1);
-    if (p.key.op == MX_OP_QDQ)
-        return wide && p.block_m == 16 && p.block_n >= 32;
-    return wide && p.block_m == 16 && p.block_n == 32 * p.vec;
+    if (!wide || p.block_m != 16)
+        return false;
+    if (p.key.profile == MX_PROFILE_DEMOTED_255)
+        return p.block_n == 64 && p.vec == word;
+    return p.key.op == MX_OP_QDQ ? p.block_n >= 32 : p.block_n == 32 * p.vec;
 }
 
 static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name, unsigned flags)
@@ -568,15 +576,18 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     describe_outer(kernel, &p);
 }
 
-/* Staged in chunks first; rows of whole blocks without guards; a word a load. */
+/* Staged in chunks first; rows of whole blocks without guards; a word a load, two for qdq; tiles
+ * one after the other along the side that is written. */
 static double cost(const mxgen_spec *spec)
 {
     plan p = plan_of(spec);
+    int word = 4 / p.elem_bytes, order = mxgen_spec_param(spec, "ORDER");
+    bool to = p.key.op == MX_OP_TO;
     double cost = 1.0 + (p.even ? 0.0 : 0.1) + 0.02 * (p.block_n != 32 * p.vec);
     if (p.key.op != MX_OP_QDQ)
         cost += p.staged == STAGED_CHUNKS ? 0.0 : p.staged == STAGED_PIECES ? 0.2 : 0.4;
-    cost += p.vec * p.elem_bytes == 4 ? 0.0 : 0.05;
-    return cost + (mxgen_spec_param(spec, "ORDER") == 1 ? 0.0 : 0.01);
+    cost += p.vec == (word == 1 ? 2 : word) ? 0.0 : 0.05;
+    return cost + (order == (to ? 1 : 0) ? 0.0 : 0.01);
 }
 
 static const char *const launch_params[] = {"ORDER", NULL};
