@@ -291,7 +291,8 @@ struct wave {
     int index; /* in the group */
     int state;
     bool signalled;
-    bool flush; /* fp32 denormals are not kept both ways */
+    uint8_t gpr_idx; /* operands that s_set_gpr_idx makes relative to M0 */
+    bool flush;      /* fp32 denormals are not kept both ways */
     uint8_t *scratch;
     uint32_t scratch_bytes; /* per lane */
     uint64_t scratch_base;  /* device address of this wave's part */

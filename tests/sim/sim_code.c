@@ -13,6 +13,7 @@
 #ifndef EM_AMDGPU
 #define EM_AMDGPU 224
 #endif
+#define DYNAMIC_STACK 16384u
 #define MAX_IMAGE (UINT64_C(1) << 30)
 
 typedef struct elf_view {
@@ -262,6 +263,9 @@ static void descriptor(kernel *k, const uint8_t *kd)
     k->rsrc2 = rd32(kd + 52);
     k->properties = (uint16_t)rd32(kd + 56);
     k->preload = (uint16_t)(rd32(kd + 56) >> 16);
+    /* A stack whose size the compiler does not know: what the runtime gives by default. */
+    if ((k->properties >> 11 & 1) && k->private_bytes < DYNAMIC_STACK)
+        k->private_bytes = DYNAMIC_STACK;
     k->wave_size = k->properties >> 10 & 1 ? 32 : 64;
     uint32_t g = k->rsrc1 & 63;
     if (sim_chip()->gen == 9) {

@@ -268,6 +268,65 @@ static void x_sendmsg_rtn(wave *w, const inst *in)
     write_scalar(w, &in->dst[0], 0, in->dst[0].n);
 }
 
+/* Relative register indices of gfx9: bits 15:12 of M0 hold the mode, 7:0 the index. */
+static void x_gpr_idx_on(wave *w, const inst *in)
+{
+    uint32_t ssrc = in->raw[0] & 0xff, imm = in->raw[0] >> 8 & 0xff;
+    uint32_t index = ssrc < 128 ? w->s[ssrc] : ssrc - 128;
+    w->s[S_M0] = (w->s[S_M0] & 0xffff0f00) | (index & 0xff) | (imm & 15) << 12;
+    w->gpr_idx = imm & 15;
+}
+
+static void x_gpr_idx_off(wave *w, const inst *in)
+{
+    (void)in;
+    w->gpr_idx = 0;
+}
+
+static void x_gpr_idx_mode(wave *w, const inst *in)
+{
+    w->gpr_idx = (uint8_t)(in->simm16 & 15);
+}
+
+static void x_gpr_idx_idx(wave *w, const inst *in)
+{
+    uint32_t ssrc = in->raw[0] & 0xff;
+    w->s[S_M0] = (w->s[S_M0] & ~0xffu) | ((ssrc < 128 ? w->s[ssrc] : ssrc - 128) & 0xff);
+}
+
+/* Scalar registers relative to M0. */
+static uint32_t *relative_sgpr(wave *w, const inst *in, const operand *o)
+{
+    uint32_t r = o->reg + w->s[S_M0];
+    if (o->kind != OK_SGPR || r + 1 >= S_VCC)
+        sim_fault(w, in, -1, "relative index %u is past the scalar registers", w->s[S_M0]);
+    return &w->s[r];
+}
+
+static void x_movrels32(wave *w, const inst *in)
+{
+    write_scalar(w, &in->dst[0], *relative_sgpr(w, in, &in->src[0]), 1);
+}
+
+static void x_movrels64(wave *w, const inst *in)
+{
+    const uint32_t *s = relative_sgpr(w, in, &in->src[0]);
+    write_scalar(w, &in->dst[0], s[0] | (uint64_t)s[1] << 32, 2);
+}
+
+static void x_movreld32(wave *w, const inst *in)
+{
+    *relative_sgpr(w, in, &in->dst[0]) = (uint32_t)read_scalar(w, &in->src[0]);
+}
+
+static void x_movreld64(wave *w, const inst *in)
+{
+    uint32_t *d = relative_sgpr(w, in, &in->dst[0]);
+    uint64_t x = read_scalar(w, &in->src[0]);
+    d[0] = (uint32_t)x;
+    d[1] = (uint32_t)(x >> 32);
+}
+
 /* Scalar multiply-add, whose accumulator is the destination. */
 static void x_s_fmac_f32(wave *w, const inst *in)
 {
@@ -359,7 +418,14 @@ const special_op special_ops[] = {
     {"s_decperflevel", "*", exec_nop, CLS_OTHER},
     {"s_trap", "*", exec_nop, CLS_OTHER},
     {"s_code_end", "*", exec_invalid, CLS_OTHER},
-    {"s_set_gpr_idx_off", "*", exec_nop, CLS_OTHER},
+    {"s_set_gpr_idx_on", "*", x_gpr_idx_on, CLS_SALU},
+    {"s_set_gpr_idx_off", "*", x_gpr_idx_off, CLS_SALU},
+    {"s_set_gpr_idx_mode", "*", x_gpr_idx_mode, CLS_SALU},
+    {"s_set_gpr_idx_idx", "*", x_gpr_idx_idx, CLS_SALU},
+    {"s_movrels_b32", "i:i", x_movrels32, CLS_SALU},
+    {"s_movrels_b64", "q:q", x_movrels64, CLS_SALU},
+    {"s_movreld_b32", "i:i", x_movreld32, CLS_SALU},
+    {"s_movreld_b64", "q:q", x_movreld64, CLS_SALU},
     {"s_setprio_inc_wg", "*", exec_nop, CLS_OTHER},
     {"buffer_wbl2", "*", exec_nop, CLS_OTHER},
     {"buffer_inv", "*", exec_nop, CLS_OTHER},

@@ -421,13 +421,11 @@ static bool decode_packed(inst *in, const char *m, const parsed *p, int gen)
         return false;
     const valu_op *op = e->op;
     char fmt[12], *f = fmt;
-    for (const char *c = op->fmt; *c; c++)
-        *f++ = *c == 'h'   ? 'H'
-               : *c == 'b' ? 'B'
-               : *c == 'f' ? 'F'
-               : *c == 'w' ? 'I'
-               : wide      ? 'Q'
-                           : *c;
+    for (const char *c = op->fmt; *c; c++) {
+        static const char single[] = "hbfw", packed[] = "HBFI";
+        const char *at = strchr(single, *c);
+        *f++ = at ? packed[at - single] : *c;
+    }
     *f = 0;
     if (!assign(in, fmt, p, true, gen))
         return false;

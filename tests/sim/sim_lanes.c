@@ -127,7 +127,38 @@ static void x_permlane64(wave *w, const inst *in)
     commit_reg(w, w->v[in->dst[0].reg], d, wave_mask64(w, S_EXEC));
 }
 
+/* Vector registers relative to M0. */
+static int relative(wave *w, const inst *in, const operand *o)
+{
+    uint32_t r = o->reg + w->s[S_M0];
+    if (o->kind != OK_VGPR || r > 255)
+        sim_fault(w, in, -1, "relative index %u is past the vector registers", w->s[S_M0]);
+    return (int)r;
+}
+
+static void x_movrels(wave *w, const inst *in)
+{
+    commit_reg(w, w->v[in->dst[0].reg], w->v[relative(w, in, &in->src[0])], wave_mask64(w, S_EXEC));
+}
+
+static void x_movreld(wave *w, const inst *in)
+{
+    uint32_t d[LANES];
+    for (int i = 0; i < w->n; i++)
+        d[i] = lane_value(w, &in->src[0], i);
+    commit_reg(w, w->v[relative(w, in, &in->dst[0])], d, wave_mask64(w, S_EXEC));
+}
+
+static void x_movrelsd(wave *w, const inst *in)
+{
+    commit_reg(w, w->v[relative(w, in, &in->dst[0])], w->v[relative(w, in, &in->src[0])],
+               wave_mask64(w, S_EXEC));
+}
+
 const special_op lane_ops[] = {
+    {"v_movrels_b32", "i:i", x_movrels, CLS_VALU},
+    {"v_movreld_b32", "i:i", x_movreld, CLS_VALU},
+    {"v_movrelsd_b32", "i:i", x_movrelsd, CLS_VALU},
     {"v_readlane_b32", "i:ii", x_readlane, CLS_VALU},
     {"v_readfirstlane_b32", "i:i", x_readfirstlane, CLS_VALU},
     {"v_writelane_b32", "i:ii", x_writelane, CLS_VALU},

@@ -116,6 +116,7 @@ static void wave_init(wave *w, group *g, int index)
     w->state = WS_RUN;
     w->signalled = false;
     w->scc = 0;
+    w->gpr_idx = 0;
     w->npend = 0;
     w->executed = 0;
     memset(w->pend_v, 0, sizeof w->pend_v);

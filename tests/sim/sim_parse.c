@@ -236,6 +236,9 @@ bool parse_operand(const char *text, operand *o)
         o->mods |= MOD_SEXT;
     if (strip_call(s, "abs"))
         o->mods |= MOD_ABS;
+    /* A literal whose value would also fit an inline constant. */
+    if (strip_call(s, "lit") || strip_call(s, "lit64"))
+        o->hex = 1;
     size_t len = strlen(s);
     if (*s == '|' && len > 2 && s[len - 1] == '|') {
         o->mods |= MOD_ABS;

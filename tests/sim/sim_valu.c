@@ -276,8 +276,28 @@ static uint64_t gather(wave *w, const inst *in, const uint32_t **s, lane_buf *bu
     return mask;
 }
 
+/* Register indices relative to M0: bits 0 to 2 the sources, 3 the result. */
+static void exec_relative(wave *w, const inst *in)
+{
+    inst moved = *in;
+    uint8_t mode = w->gpr_idx;
+    uint16_t by = (uint16_t)(w->s[S_M0] & 0xff);
+    for (int k = 0; k < 3; k++)
+        if (mode >> k & 1 && moved.src[k].kind == OK_VGPR)
+            moved.src[k].reg = (uint16_t)(moved.src[k].reg + by);
+    if (mode & 8)
+        moved.dst[0].reg = (uint16_t)(moved.dst[0].reg + by);
+    w->gpr_idx = 0;
+    exec_valu(w, &moved);
+    w->gpr_idx = mode;
+}
+
 void exec_valu(wave *w, const inst *in)
 {
+    if (w->gpr_idx) {
+        exec_relative(w, in);
+        return;
+    }
     lane_buf bufs[5], d;
     const uint32_t *s[6];
     vctx c = {w, in, w->n};

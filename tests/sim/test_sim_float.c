@@ -445,6 +445,44 @@ START_TEST(packed_half)
 }
 END_TEST
 
+/* Pairs of singles: op_sel picks a half for each result, constants stand in both. */
+START_TEST(packed_single)
+{
+    static const rig_case c[] = {
+        {"v_pk_fma_f32 $0, $1, $2, $3 op_sel:[1,0,0] op_sel_hi:[0,1,1] neg_lo:[1,0,0] "
+         "neg_hi:[0,0,1]",
+         "v2v2v2", 2},
+        {"v_pk_mul_f32 $0, $1, 2.0 op_sel_hi:[1,0]", "v2", 2},
+        {"v_pk_add_f32 $0, $1, $2", "v2s2", 2},
+        {"v_pk_mov_b32 $0, $1, $2 op_sel:[1,0]", "v2v2", 2},
+    };
+    if (rig_gen() != 9)
+        return;
+    rig_module *m = rig_build(c, 4);
+    uint32_t in[6 * RIG_LANES], out[2 * RIG_LANES];
+    for (int round = 0; round < ROUNDS; round++)
+        for (size_t k = 0; k < 4; k++) {
+            for (int i = 0; i < 6 * RIG_LANES; i++)
+                in[i] = rig_random_float();
+            rig_run(m, k, in, k == 0 ? 6 : k == 1 ? 2 : 4, out, 2);
+            for (int l = 0; l < RIG_LANES; l++) {
+                uint32_t x[6];
+                for (int r = 0; r < 6; r++)
+                    x[r] = in[r * RIG_LANES + l];
+                uint32_t want[4][2] = {
+                    {u(fmaf(-f(x[1]), f(x[2]), f(x[4]))), u(fmaf(f(x[0]), f(x[3]), -f(x[5])))},
+                    {u(f(x[0]) * 2), u(f(x[1]) * 2)},
+                    {u(f(x[0]) + f(in[2 * 64])), u(f(x[1]) + f(in[3 * 64]))},
+                    {x[1], x[2]},
+                };
+                ck_assert(rig_same_float(out[l], want[k][0]));
+                ck_assert_msg(rig_same_float(out[64 + l], want[k][1]), "case %zu", k);
+            }
+        }
+    rig_free(m);
+}
+END_TEST
+
 /* Denormals: kept, flushed on both sides; and a rounding mode. */
 START_TEST(modes)
 {
@@ -520,6 +558,7 @@ static void fill(TCase *tc)
     tcase_add_test(tc, division);
     tcase_add_test(tc, half_conversions);
     tcase_add_test(tc, packed_half);
+    tcase_add_test(tc, packed_single);
     tcase_add_test(tc, modes);
     tcase_add_test(tc, ldexp_and_med3);
 }
