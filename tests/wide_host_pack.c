@@ -1,0 +1,29 @@
+/* Writes a pack of the kernels for hosts with vectors of 16 lanes, but in instructions that hosts
+ * with 8 have: what templates do differently for 16 lanes is then tested everywhere.
+ *
+ *   wide_host_pack FILE */
+#include <stdio.h>
+
+#include "gen/target.h"
+
+int main(int argc, char **argv)
+{
+    const mxgen_target *narrow = mxgen_target_find("host-x86-64-v3");
+    const mxgen_target *wide = mxgen_target_find("host-x86-64-v4");
+    mx_error error = {MX_OK, ""};
+    if (argc != 2 || !narrow || !wide) {
+        fprintf(stderr, "usage: wide_host_pack FILE\n");
+        return 1;
+    }
+    mxgen_target target = *wide;
+    target.name = narrow->name;
+    target.cpu = narrow->cpu;
+    target.features = narrow->features;
+    const mxgen_target *targets = &target;
+    mxgen_build_options options = {.targets = &targets, .n_targets = 1, .filter = {.max_rank = 1}};
+    if (mxgen_build_pack(&options, argv[1], NULL, &error)) {
+        fprintf(stderr, "%s\n", error.message);
+        return 1;
+    }
+    return 0;
+}
