@@ -96,6 +96,8 @@ void cli_variant_finish(cli_variant *variant); /* takes a zeroed one, too */
 
 /* Writes a file whole or not at all; NULL is standard output. */
 mx_status cli_write(const char *path, const void *data, size_t size_bytes, mx_error *err);
+/* Whether a file could be written there, told before long work; leaves nothing behind. */
+mx_status cli_check_output(const char *path, mx_error *err);
 /* Indented JSON on standard output. Takes the reference to `json`. */
 mx_status cli_print_json(json_t *json, mx_error *err);
 /* Flushes standard output: an error of it is this program's error, too. */

@@ -78,6 +78,27 @@ out:
     return status;
 }
 
+mx_status cli_check_output(const char *path, mx_error *err)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        return mx_fail(err, MX_ERR_IO, "%s is a folder: name a file", path);
+    char *temporary = NULL;
+    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "out of memory");
+    mx_status status = MX_OK;
+    int fd = mkstemp(temporary);
+    if (fd < 0) {
+        status =
+            mx_fail(err, MX_ERR_IO, "cannot create a file beside %s: %s", path, strerror(errno));
+    } else {
+        close(fd);
+        unlink(temporary);
+    }
+    free(temporary);
+    return status;
+}
+
 mx_status cli_print_json(json_t *json, mx_error *err)
 {
     int failed = json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

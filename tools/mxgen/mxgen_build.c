@@ -121,6 +121,8 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
         status = cli_parse_int("--max-rank", args.max_rank, 1, INT32_MAX, &max_rank, err);
     if (status == MX_OK && args.threads)
         status = cli_parse_int("--jobs", args.threads, 1, 1024, &n_threads, err);
+    if (status == MX_OK)
+        status = cli_check_output(args.output, err);
     if (status != MX_OK)
         return status;
 
