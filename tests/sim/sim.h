@@ -341,7 +341,8 @@ struct group {
     uint32_t seen[1024];
     uint64_t seen_line[1024];
     uint32_t seen_tag;
-    struct alloc *last;
+    struct alloc *recent[4]; /* allocations used last */
+    unsigned recent_next;
     struct kernel *k;
     uint32_t *vgpr_store;
     uint8_t *scratch_store;

@@ -16,6 +16,12 @@ static void x_endpgm(wave *w, const inst *in)
     w->state = WS_DONE;
 }
 
+/* There is no handler; a kernel that traps gave up. */
+static void x_trap(wave *w, const inst *in)
+{
+    sim_fault(w, in, -1, "the kernel trapped");
+}
+
 static void take(wave *w, const inst *in)
 {
     if (in->target) {
@@ -416,7 +422,7 @@ const special_op special_ops[] = {
     {"s_ttracedata", "*", exec_nop, CLS_OTHER},
     {"s_incperflevel", "*", exec_nop, CLS_OTHER},
     {"s_decperflevel", "*", exec_nop, CLS_OTHER},
-    {"s_trap", "*", exec_nop, CLS_OTHER},
+    {"s_trap", "*", x_trap, CLS_OTHER},
     {"s_code_end", "*", exec_invalid, CLS_OTHER},
     {"s_set_gpr_idx_on", "*", x_gpr_idx_on, CLS_SALU},
     {"s_set_gpr_idx_off", "*", x_gpr_idx_off, CLS_SALU},

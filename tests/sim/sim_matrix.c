@@ -145,10 +145,9 @@ static double flush_half(double x, double least)
     return fabs(x) < least ? 0.0 * x : x;
 }
 
+/* Wider formats; the small ones have tables. */
 static double decode_bits(uint64_t bits, char type, bool flush)
 {
-    static const int fp8[] = {FMT_E4M3, FMT_E5M2, FMT_E2M3, FMT_E3M2, FMT_E2M1};
-    bool fnuz = sim_chip()->fnuz;
     double x;
     switch (type) {
     case 'd':
@@ -163,14 +162,8 @@ static double decode_bits(uint64_t bits, char type, bool flush)
     case 'b':
         x = (double)bf2f((uint32_t)bits);
         return flush ? flush_half(x, 0x1p-126) : x;
-    case 'i':
-        return (double)(int8_t)bits;
-    case 'p':
-        return (double)small_to_float((uint32_t)bits, fnuz ? FMT_E4M3_FNUZ : FMT_E4M3);
-    case 'q':
-        return (double)small_to_float((uint32_t)bits, fnuz ? FMT_E5M2_FNUZ : FMT_E5M2);
     default:
-        return (double)small_to_float((uint32_t)bits, fp8[type - '0']);
+        return (double)(int8_t)bits;
     }
 }
 
@@ -210,34 +203,96 @@ static double scale_of(wave *w, const inst *in, int which, int row, int kb)
     return e8m0(x >> (8 * byte) & 255);
 }
 
-static void load_tile(wave *w, const inst *in, tile *t, int block)
+/* Values of the formats of at most eight bits, by code. */
+static double small_values[7][256];
+static pthread_once_t small_once = PTHREAD_ONCE_INIT;
+
+static void small_fill(void)
+{
+    for (int f = 0; f < 7; f++)
+        for (uint32_t c = 0; c < 256; c++)
+            small_values[f][c] = (double)small_to_float(c & ((1u << small_bits(f)) - 1), f);
+}
+
+static const double *small_table(char type)
+{
+    static const int fp8[] = {FMT_E4M3, FMT_E5M2, FMT_E2M3, FMT_E3M2, FMT_E2M1};
+    bool fnuz = sim_chip()->fnuz;
+    pthread_once(&small_once, small_fill);
+    if (type == 'p')
+        return small_values[fnuz ? FMT_E4M3_FNUZ : FMT_E4M3];
+    if (type == 'q')
+        return small_values[fnuz ? FMT_E5M2_FNUZ : FMT_E5M2];
+    return type >= '0' && type <= '4' ? small_values[fp8[type - '0']] : NULL;
+}
+
+/* The elements of one lane, which all lie in one row of A or column of B. */
+static void load_lane_elements(wave *w, const operand *o, int lane, char type, int elems,
+                               double *out)
+{
+    int bits = type_bits(type);
+    const double *table = small_table(type);
+    bool flush = sim_chip()->is90a;
+    if (table && bits == 8 && o->kind == OK_VGPR) {
+        for (int e = 0; e < elems; e++)
+            out[e] = table[w->v[o->reg + e / 4][lane] >> (8 * (e & 3)) & 255];
+        return;
+    }
+    for (int e = 0; e < elems; e++) {
+        uint64_t x = element(w, o, lane, e, bits);
+        out[e] = table ? table[x] : decode_bits(x, type, flush);
+    }
+}
+
+static void load_operand(wave *w, const inst *in, tile *t, int block, int which)
 {
     const matrix_info *m = in->mat;
-    for (int which = 0; which < 2; which++) {
-        char type = which ? m->b_type : m->a_type;
-        const operand *o = &in->src[which];
-        int bits = type_bits(type), rows = which ? m->n : m->m, src = block;
-        int elems = m->m * m->k * m->blocks / 64;
-        int groups = 64 / (rows * m->blocks);
-        bool flush = sim_chip()->is90a, neg = m->a_type == 'd' && (in->neg_lo >> which & 1);
-        if (!which && m->cbsz && m->blocks > 1)
-            src = (block & ~((1 << m->cbsz) - 1)) + m->abid;
-        for (int g = 0; g < groups; g++)
-            for (int r = 0; r < rows; r++) {
-                int lane = r + rows * (src + m->blocks * g);
-                for (int e = 0; e < elems; e++) {
-                    int k = element_k(type, g, e, elems, groups);
-                    double x = decode_bits(element(w, o, lane, e, bits), type, flush);
-                    if (m->scaled)
-                        x *= scale_of(w, in, which, r, k / 32);
-                    x = neg ? -x : x;
-                    if (which)
-                        t->b[k][r] = x;
-                    else
-                        t->a[r][k] = x;
-                }
+    char type = which ? m->b_type : m->a_type;
+    const operand *o = &in->src[which];
+    int rows = which ? m->n : m->m, src = block;
+    int elems = m->m * m->k * m->blocks / 64, groups = 64 / (rows * m->blocks);
+    bool neg = m->a_type == 'd' && (in->neg_lo >> which & 1);
+    double x[MAX_K];
+    if (!which && m->cbsz && m->blocks > 1)
+        src = (block & ~((1 << m->cbsz) - 1)) + m->abid;
+    for (int g = 0; g < groups; g++)
+        for (int r = 0; r < rows; r++) {
+            load_lane_elements(w, o, r + rows * (src + m->blocks * g), type, elems, x);
+            for (int e = 0; e < elems; e++) {
+                int k = element_k(type, g, e, elems, groups);
+                double v = neg ? -x[e] : x[e];
+                if (which)
+                    t->b[k][r] = v;
+                else
+                    t->a[r][k] = v;
             }
+        }
+}
+
+/* One scale for each row of A (column of B) and 32 of k. */
+static void apply_scales(wave *w, const inst *in, tile *t)
+{
+    const matrix_info *m = in->mat;
+    for (int kb = 0; kb < m->k / 32; kb++) {
+        for (int i = 0; i < m->m; i++) {
+            double s = scale_of(w, in, 0, i, kb);
+            for (int k = 32 * kb; k < 32 * kb + 32; k++)
+                t->a[i][k] *= s;
+        }
+        for (int j = 0; j < m->n; j++) {
+            double s = scale_of(w, in, 1, j, kb);
+            for (int k = 32 * kb; k < 32 * kb + 32; k++)
+                t->b[k][j] *= s;
+        }
     }
+}
+
+static void load_tile(wave *w, const inst *in, tile *t, int block)
+{
+    load_operand(w, in, t, block, 0);
+    load_operand(w, in, t, block, 1);
+    if (in->mat->scaled)
+        apply_scales(w, in, t);
 }
 
 /* Register and lane of element (i, j) of the result. */
@@ -367,7 +422,8 @@ static double wmma_element(wave *w, const inst *in, int which, int row, int k)
         return is_signed ? (double)(int8_t)x : (double)x;
     if (type == 'n')
         return is_signed && (x & 8) ? (double)x - 16 : (double)x;
-    double v = decode_bits(x, type, false);
+    const double *table = small_table(type);
+    double v = table ? table[x] : decode_bits(x, type, false);
     bool neg = (k & 1 ? in->neg_hi : in->neg_lo) >> which & 1;
     return neg ? -v : v;
 }

@@ -27,9 +27,8 @@ static void put_bits(uint32_t (*d)[LANES], int lane, int at, int n, uint64_t x)
 }
 
 /*
- * With E elements a lane, a block of 16 lanes holds 16 x E elements in lane order; the results
- * take, for E columns a row, every (16 / E rows)th: lane l gets element l % E' of the rows, where
- * the loaded data seen as a matrix of rows of 16 elements is read down its column l % 16.
+ * The 16 lanes' data, one lane after another, are rows of 16 elements: a lane holds a part of a
+ * row, or a whole one. Lane l receives column l, a row in each element.
  */
 void transpose_result(wave *w, const inst *in)
 {
@@ -37,6 +36,8 @@ void transpose_result(wave *w, const inst *in)
     int bits = m->tr, elems = m->bytes * 8 / bits, regs = m->bytes / 4;
     uint32_t out[4][LANES];
     int lanes_a_row = 16 / elems ? 16 / elems : 1;
+    if (sim_chip()->gen != 9) /* the matrix of gfx12 spans the wave in another way */
+        sim_fault(w, in, -1, "transposing loads of this chip are not implemented");
     memset(out, 0, sizeof out);
     for (int base = 0; base < w->n; base += 16)
         for (int l = 0; l < 16; l++)

@@ -18,8 +18,8 @@
     CMP(o_##t, X == X && Y == Y)                                                                   \
     CMP(u_##t, X != X || Y != Y)                                                                   \
     CMP(nge_##t, !(X >= Y))                                                                        \
-    CMP(nlg_##t, !(X < Y || X > Y)) CMP(ngt_##t, !(X > Y)) CMP(nle_##t, !(X <= Y))                 \
-        CMP(neq_##t, X != Y) CMP(nlt_##t, !(X < Y))
+    CMP(nlg_##t, !(X < Y || X > Y))                                                                \
+    CMP(ngt_##t, !(X > Y)) CMP(nle_##t, !(X <= Y)) CMP(neq_##t, X != Y) CMP(nlt_##t, !(X < Y))
 #define CMP_INT(t, X, Y)                                                                           \
     CMP(lt_##t, X < Y)                                                                             \
     CMP(eq_##t, X == Y)                                                                            \

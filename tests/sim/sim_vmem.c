@@ -37,16 +37,24 @@ static void no_alloc(wave *w, const inst *in, int lane, uint64_t addr, int bytes
               (unsigned long long)addr, near);
 }
 
+/* The allocation of an address, by way of the few that the group used last. */
+static inline alloc *find_alloc(group *g, uint64_t addr)
+{
+    for (size_t i = 0; i < ARRAY_LEN(g->recent); i++)
+        if (g->recent[i] && addr - g->recent[i]->lo < g->recent[i]->hi - g->recent[i]->lo)
+            return g->recent[i];
+    alloc *a = sim_mem_is_arena(addr) ? sim_mem_find(addr) : NULL;
+    if (a)
+        g->recent[g->recent_next++ % ARRAY_LEN(g->recent)] = a;
+    return a;
+}
+
 static inline alloc *check_alloc(wave *w, const inst *in, int lane, uint64_t addr, int bytes,
                                  bool store)
 {
-    alloc *a = w->g->last;
-    if (a && addr >= a->lo && addr + (uint64_t)bytes <= a->hi)
-        return a;
-    a = sim_mem_is_arena(addr) ? sim_mem_find(addr) : NULL;
+    alloc *a = find_alloc(w->g, addr);
     if (!a || addr + (uint64_t)bytes > a->hi)
         no_alloc(w, in, lane, addr, bytes, store);
-    w->g->last = a;
     return a;
 }
 
@@ -149,11 +157,8 @@ static void check_access(wave *w, const inst *in, const access *x)
     count_access(w, x, dense);
     if (dense) {
         uint64_t total = (uint64_t)w->n * (uint64_t)x->bytes;
-        alloc *a = w->g->last;
-        if (!a || x->addr[0] < a->lo || x->addr[0] + total > a->hi)
-            a = sim_mem_find(x->addr[0]);
+        alloc *a = find_alloc(w->g, x->addr[0]);
         if (a && x->addr[0] + total <= a->hi && !a->readonly) {
-            w->g->last = a;
             if (a->all_written)
                 return;
             uint8_t *s = sim_mem_shadow(x->addr[0]);
