@@ -269,6 +269,8 @@ mxe_value mxe_fma_at(mxe *e, mxe_value a, mxe_value b, mxe_value c)
                  type_name(c.type));
         return mxe_poison(e, MXE_F32, a.varying || b.varying || c.varying);
     }
+    if (!mxe_is_set(e, a) || !mxe_is_set(e, b) || !mxe_is_set(e, c))
+        return mxe_poison(e, MXE_F32, a.varying || b.varying || c.varying);
     unify(e, &a, &b);
     unify(e, &a, &c);
     unify(e, &a, &b);

@@ -297,6 +297,8 @@ mxe_value mxe_any_at(mxe *e, mxe_value condition)
         mxe_fail(e, "any of what is no condition");
         return mxe_const_at(e, MXE_I1, 0);
     }
+    if (!mxe_is_set(e, condition))
+        return mxe_const_at(e, MXE_I1, 0);
     if (!condition.varying || e->simd_width == 1) {
         condition.varying = false;
         return condition;
@@ -325,6 +327,8 @@ mxe_var mxe_var_new_at(mxe *e, mxe_value initial)
 
 void mxe_var_set_at(mxe *e, mxe_var var, mxe_value value)
 {
+    if (!mxe_is_set(e, value))
+        return;
     if (value.type != var.type || (value.varying && !var.varying && e->simd_width > 1)) {
         mxe_fail(e, "a variable is set to a value of another type");
         return;

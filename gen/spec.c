@@ -188,7 +188,8 @@ static mx_status add_key(spec_list *list, const mxgen_target *target, const mxge
         return MX_OK;
     mxgen_spec spec = first_spec(tmpl, target, key);
     do {
-        if (!tmpl->applies(&spec, why, sizeof(why)) || !tmpl->explored(&spec))
+        /* Cheap first: most combinations are not of the declared set. */
+        if (!tmpl->explored(&spec) || !tmpl->applies(&spec, why, sizeof(why)))
             continue;
         ranked *more = grown(found, n, &capacity, sizeof(*found));
         if (!more) {
@@ -201,7 +202,9 @@ static mx_status add_key(spec_list *list, const mxgen_target *target, const mxge
     } while (next_spec(&spec));
     if (n)
         qsort(found, n, sizeof(*found), by_cost);
-    for (size_t i = 0; i < n && (max_rank == 0 || i < (size_t)max_rank); i++) {
+    for (size_t i = 0; i < n; i++) {
+        if (max_rank && i >= (size_t)max_rank && !(tmpl->keeps_last && i + 1 == n))
+            continue;
         mxgen_spec *more = grown(list->items, list->n, &list->capacity, sizeof(*list->items));
         if (!more) {
             free(found);

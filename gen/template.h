@@ -47,6 +47,9 @@ struct mxgen_template {
     double (*cost)(const mxgen_spec *spec);
     /* The kernel's body: between mxe_kernel_begin and mxe_kernel_end. */
     void (*emit)(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel);
+    /* The variant ranked last takes all that the layout allows: packs with fewer variants keep it.
+     */
+    bool keeps_last;
     /* Names of parameters that only the launch rule sees: variants that differ in nothing else
      * share their code. NULL-terminated. */
     const char *const *launch_params;

@@ -455,5 +455,6 @@ const mxgen_template mx_general_template = {
     .describe = describe,
     .cost = cost,
     .emit = emit,
+    .keeps_last = true,
     .launch_params = launch_params,
 };

@@ -613,7 +613,11 @@ static bool explored(const mxgen_spec *spec)
         return false;
     if (!p.ragged)
         return p.loads <= 2 && (!stages || p.lanes_per_block == 1 || p.lanes_per_block == natural);
-    int sharing = spec->target->scatter_percent ? natural : 1;
+    /* One access a lane, side by side; where scattered loads cost nothing, packing is on one lane.
+     */
+    int sharing = p.vec == 1 ? 8 : MX_BLOCK_ELEMENTS / p.vec;
+    if (p.key.op == MX_OP_TO && spec->target->scatter_percent == 0)
+        sharing = 1;
     if (p.lanes_per_block != sharing || (p.vec != 1 && p.vec != 4))
         return false;
     return stages ? p.loads == (sharing == 1 ? 1 : 2) : p.loads <= 2;
@@ -631,12 +635,14 @@ static double cost(const mxgen_spec *spec)
         return cost + (p.flags ? 0.0 : 0.1) + (p.staged ? 0.05 : 0.0);
     if (p.key.op != MX_OP_QDQ && !p.staged)
         cost += 0.2;
-    /* Lanes that share a block repeat its header's arithmetic; lanes that do not are apart. */
-    cost += p.key.op == MX_OP_FROM ? 0.0 : 0.05 * __builtin_ctz((unsigned)p.lanes_per_block);
+    /* Lanes that share a block repeat its header's arithmetic; lanes that do not are apart, which
+     * stores mind everywhere. */
+    cost += p.key.op == MX_OP_TO ? 0.05 * __builtin_ctz((unsigned)p.lanes_per_block) : 0.0;
     if (p.count * p.elem_bytes > 16)
-        cost += 0.01 * spec->target->scatter_percent + (p.key.op == MX_OP_FROM ? 0.1 : 0.0);
+        cost += p.key.op == MX_OP_TO ? 0.01 * spec->target->scatter_percent : 0.1;
     cost += p.loads == 2 ? 0.0 : 0.02;
-    cost += steps == 1 ? 0.0 : 0.01;
+    int best_steps = p.key.op == MX_OP_TO && p.elem_bytes == 2 ? 4 : 1;
+    cost += steps == best_steps ? 0.0 : steps == 2 ? 0.01 : 0.015;
     return cost + (p.map == MAP_UNIFORM ? 0.01 : 0.0);
 }
 

@@ -586,7 +586,8 @@ static double cost(const mxgen_spec *spec)
     double cost = 1.0 + (p.even ? 0.0 : 0.1) + 0.02 * (p.block_n != 32 * p.vec);
     if (p.key.op != MX_OP_QDQ)
         cost += p.staged == STAGED_CHUNKS ? 0.0 : p.staged == STAGED_PIECES ? 0.2 : 0.4;
-    cost += p.vec == (word == 1 ? 2 : word) ? 0.0 : 0.05;
+    int best_vec = word == 1 ? 2 : p.key.op == MX_OP_FROM ? 1 : word;
+    cost += p.vec == best_vec ? 0.0 : 0.05;
     return cost + (order == (to ? 1 : 0) ? 0.0 : 0.01);
 }
 
