@@ -265,10 +265,21 @@ static void unset_bitcast(mxe *e)
     mxe_bitcast(e, unset, MXE_F32);
 }
 
-static void unset_round(mxe *e)
+static void unset_factor(mxe *e)
 {
     mxe_value unset = {NULL, MXE_F32, true};
-    mxe_round_clamped(e, unset, mxe_i32(e, 127));
+    mxe_fma(e, lane_f32(e), unset, mxe_f32(e, MXE_ROUNDER));
+}
+
+static void unset_bound(mxe *e)
+{
+    mxe_value unset = {NULL, MXE_F32, true};
+    mxe_fclamp(e, lane_f32(e), mxe_f32(e, -127.0f), unset);
+}
+
+static void unset_condition_of_any(mxe *e)
+{
+    mxe_any(e, mxe_always());
 }
 
 static void select_on_integer(mxe *e)
@@ -291,14 +302,31 @@ static void truncate_float(mxe *e)
     mxe_fcast(e, lane_f32(e), MXE_I32);
 }
 
-static void round_integer(mxe *e)
+static void fma_of_integer(mxe *e)
 {
-    mxe_round_clamped(e, mxe_lane(e), mxe_i32(e, 127));
+    mxe_fma(e, lane_f32(e), mxe_lane(e), mxe_f32(e, MXE_ROUNDER));
 }
 
-static void round_to_float(mxe *e)
+static void clamp_integer(mxe *e)
 {
-    mxe_round_clamped(e, lane_f32(e), mxe_f32(e, 127.0f));
+    mxe_fclamp(e, mxe_lane(e), mxe_i32(e, -127), mxe_i32(e, 127));
+}
+
+static void any_of_integer(mxe *e)
+{
+    mxe_any(e, mxe_lane(e));
+}
+
+static void set_variable_unlike(mxe *e)
+{
+    mxe_var variable = mxe_var_new(e, mxe_lane(e));
+    mxe_var_set(e, variable, lane_f32(e));
+}
+
+static void unset_variable(mxe *e)
+{
+    mxe_value unset = {NULL, MXE_I32, false};
+    mxe_var_new(e, unset);
 }
 
 static void pack_halves(mxe *e)
@@ -457,13 +485,18 @@ static const mistake mistakes[] = {
     {MISTAKE(unset_selection, "not set")},
     {MISTAKE(unset_conversion, "not set")},
     {MISTAKE(unset_bitcast, "not set")},
-    {MISTAKE(unset_round, "not set")},
+    {MISTAKE(unset_factor, "not set")},
+    {MISTAKE(unset_bound, "not set")},
+    {MISTAKE(unset_condition_of_any, "not set")},
+    {MISTAKE(unset_variable, "not set")},
     {MISTAKE(select_on_integer, "select")},
     {MISTAKE(select_unlike, "i32 and i64")},
     {MISTAKE(bitcast_widths, "i32 to i64")},
-    {MISTAKE(truncate_float, "mxe_round_clamped")},
-    {MISTAKE(round_integer, "i32")},
-    {MISTAKE(round_to_float, "f32")},
+    {MISTAKE(truncate_float, "MXE_ROUNDER")},
+    {MISTAKE(fma_of_integer, "f32, i32 and f32")},
+    {MISTAKE(clamp_integer, "i32 and i32")},
+    {MISTAKE(any_of_integer, "no condition")},
+    {MISTAKE(set_variable_unlike, "another type")},
     {MISTAKE(pack_halves, "i16")},
     {MISTAKE(unknown_parameter, "argument named m")},
     {MISTAKE(pointer_as_scalar, "argument named x")},
@@ -565,6 +598,8 @@ int main(void)
 {
     Suite *suite = suite_create("gen_errors");
     TCase *users = tcase_create("users"), *writers = tcase_create("templates");
+    tcase_set_timeout(users, 300);
+    tcase_set_timeout(writers, 300);
     tcase_add_test(users, unknown_targets);
     tcase_add_loop_test(users, bad_parameters, 0,
                         (int)(sizeof(bad_params) / sizeof(bad_params[0])));
