@@ -230,6 +230,7 @@ typedef struct kernel {
     uint32_t vgprs, sgprs; /* register counts from the metadata */
     uint32_t spills;
     uint32_t vgpr_limit, agpr_base;
+    bool checked; /* its registers lie within these */
     struct program *prog;
     struct kernel *next;
 } kernel;

@@ -221,7 +221,7 @@ int hip_run_node(const graph_node *n)
     launch l = {.k = k, .dynamic_lds = n->dynamic_lds};
     size_t arg_bytes = k->kernarg_bytes ? k->kernarg_bytes : 8;
     const char *max = getenv("MXSIM_MAX_INST"), *stats = getenv("MXSIM_STATS");
-    l.budget = max ? strtoull(max, NULL, 0) : UINT64_C(4000000000);
+    l.budget = max ? strtoull(max, NULL, 0) : UINT64_C(1000000000);
     l.lds_bytes = k->group_bytes + n->dynamic_lds;
     l.total_groups = 1;
     for (int i = 0; i < 3; i++) {

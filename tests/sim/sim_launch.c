@@ -102,6 +102,39 @@ static void init_lanes(wave *w, const launch *l)
     w->s[S_EXEC + 1] = (uint32_t)(exec >> 32);
 }
 
+/* The first register of the list that lies past what the descriptor allocates, or -1. */
+static int past_limit(const kernel *k, const reg_range *r, int n)
+{
+    uint32_t vgprs = k->vgpr_limit, acc = 0;
+    if (sim_chip()->gen == 9 && k->agpr_base < k->vgpr_limit) {
+        vgprs = k->agpr_base;
+        acc = k->vgpr_limit - k->agpr_base;
+    }
+    for (int i = 0; i < n; i++) {
+        uint32_t last = r[i].reg + (r[i].n ? r[i].n - 1u : 0);
+        if (r[i].vgpr && (r[i].reg >= 256 ? last - 256 >= acc : last >= vgprs))
+            return (int)last;
+    }
+    return -1;
+}
+
+/* A kernel's own code may name only registers that it was given. */
+static bool check_registers(const kernel *k, const inst *in)
+{
+    for (; in; in = in->succ) {
+        int r = past_limit(k, in->read, in->nread);
+        if (r < 0)
+            r = past_limit(k, in->write, in->nwrite);
+        if (r < 0)
+            continue;
+        sim_report("kernel %s: '%s' at 0x%llx uses %c%d, past the %u registers allocated", k->name,
+                   in->text, (unsigned long long)(in->addr - (uint64_t)in->prog->image),
+                   r >= 256 ? 'a' : 'v', r & 255, k->vgpr_limit);
+        return false;
+    }
+    return true;
+}
+
 static void wave_init(wave *w, group *g, int index)
 {
     launch *l = g->l;
@@ -148,6 +181,11 @@ static void wave_init(wave *w, group *g, int index)
     if (!w->pc) {
         sim_report("kernel %s: %s", k->name, err);
         longjmp(g->escape, 1);
+    }
+    if (!k->checked) {
+        if (!check_registers(k, w->pc))
+            longjmp(g->escape, 1);
+        l->k->checked = true;
     }
 }
 

@@ -229,8 +229,10 @@ static void emit_case(text *t, const rig_case *c, size_t k)
     }
     type_name(out_type, sizeof out_type, c->out);
     char *body = substitute(c->text);
-    add(t, "  %%r = call %s asm sideeffect \"%s\", \"%s,~{vcc},~{memory}\"(%s)\n", out_type, body,
-        constraints, args);
+    add(t,
+        "  %%r = call %s asm sideeffect \"%s\", "
+        "\"%s,~{vcc},~{v40},~{v41},~{s20},~{s21},~{s22},~{s23},~{memory}\"(%s)\n",
+        out_type, body, constraints, args);
     free(body);
     if (c->out > 1)
         add(t, "  %%rv = bitcast %s %%r to <%d x i32>\n", out_type, c->out);

@@ -284,6 +284,16 @@ START_TEST(missing_waits)
 }
 END_TEST
 
+START_TEST(registers_past_the_allocation)
+{
+    static const rig_case c[] = {{"v_mov_b32 v200, $1\nv_mov_b32 $0, v200", "v1", 1}};
+    uint32_t in[RIG_LANES] = {0};
+    rig_module *m = rig_build(c, 1);
+    rig_expect_report(m, 0, in, 1, 1, "v200, past the");
+    rig_free(m);
+}
+END_TEST
+
 /* Stack in scratch, addressed by lane-dependent indices and through flat pointers. */
 static const char *const scratch_ir =
     PRELUDE "define amdgpu_kernel void @stack(ptr addrspace(1) %in, ptr addrspace(1) %out) #0 {\n"
@@ -426,6 +436,50 @@ START_TEST(direct_loads)
 }
 END_TEST
 
+/* 16 bytes a lane, with an offset that both addresses take. */
+START_TEST(direct_loads_wide)
+{
+    static const char *const ir = PRELUDE
+        "@l = internal addrspace(3) global [264 x i32] poison, align 16\n"
+        "declare void @llvm.amdgcn.global.load.lds(ptr addrspace(1), ptr addrspace(3), i32, i32, "
+        "i32)\n"
+        "define amdgpu_kernel void @wide(ptr addrspace(1) %in, ptr addrspace(1) %out) #0 {\n"
+        "  %i = call i32 @llvm.amdgcn.workitem.id.x()\n"
+        "  %j = xor i32 %i, 1\n"
+        "  %p = getelementptr <4 x i32>, ptr addrspace(1) %in, i32 %j\n"
+        "  call void @llvm.amdgcn.global.load.lds(ptr addrspace(1) %p, ptr addrspace(3) @l, i32 "
+        "16, i32 32, i32 0)\n"
+        "  fence syncscope(\"workgroup\") release\n"
+        "  call void @llvm.amdgcn.s.barrier()\n"
+        "  fence syncscope(\"workgroup\") acquire\n"
+        "  %k = add i32 %i, 2\n"
+        "  %q = getelementptr <4 x i32>, ptr addrspace(3) @l, i32 %k\n"
+        "  %v = load <4 x i32>, ptr addrspace(3) %q\n"
+        "  %r = getelementptr <4 x i32>, ptr addrspace(1) %out, i32 %i\n"
+        "  store <4 x i32> %v, ptr addrspace(1) %r\n"
+        "  ret void\n}\n" ATTRS;
+    if (!rig_is("gfx950"))
+        return;
+    device d = dev();
+    rig_module *m = rig_build_ir(ir);
+    void *in, *out;
+    uint32_t host[264], back[256];
+    for (uint32_t i = 0; i < 264; i++)
+        host[i] = i * 3 + 1;
+    ck_assert_int_eq(d.alloc(&in, sizeof host), 0);
+    ck_assert_int_eq(d.alloc(&out, sizeof back), 0);
+    ck_assert_int_eq(d.copy(in, host, sizeof host, 1), 0);
+    void *args[] = {&in, &out};
+    ck_assert_msg(rig_launch(rig_function(m, "wide"), 1, 64, 0, args) == 0, "%s", d.report());
+    ck_assert_int_eq(d.copy(back, out, sizeof back, 2), 0);
+    for (uint32_t i = 0; i < 256; i++)
+        ck_assert_uint_eq(back[i], host[(i / 4 ^ 1) * 4 + i % 4 + 8]);
+    d.release(in);
+    d.release(out);
+    rig_free(m);
+}
+END_TEST
+
 START_TEST(counters)
 {
     device d = dev();
@@ -498,9 +552,11 @@ static void fill(TCase *tc)
     tcase_add_test(tc, never_written);
     tcase_add_test(tc, lds_checks);
     tcase_add_test(tc, missing_waits);
+    tcase_add_test(tc, registers_past_the_allocation);
     tcase_add_test(tc, scratch);
     tcase_add_test(tc, atomics);
     tcase_add_test(tc, direct_loads);
+    tcase_add_test(tc, direct_loads_wide);
     tcase_add_test(tc, counters);
     tcase_add_test(tc, bank_conflicts);
 }
