@@ -436,8 +436,9 @@ static void unpack_mx6(mxe *e, const mx_shape *shape, const mx_record *record, m
         mxe_value word = shape->lanes == 1 ? record->runs[0].items[1 + i / 8]
                                            : mxe_zext(e, record->runs[1].items[0], MXE_I32);
         mxe_value low = mxe_and(e, mxe_lshr(e, word, mxe_i32(e, 4 * (i % 8))), mxe_i32(e, 15));
-        mxe_value sign = mxe_and(e, mxe_lshr(e, signs, mxe_i32(e, i)), mxe_i32(e, 1));
-        codes->q[i] = mxe_sub(e, low, mxe_shl(e, sign, mxe_i32(e, 4)));
+        /* q = nibble - 16 * sign */
+        mxe_value sign = signed_field(e, signs, i, 1);
+        codes->q[i] = mxe_or(e, low, mxe_shl(e, sign, mxe_i32(e, 4)));
     }
 }
 
