@@ -37,7 +37,7 @@ enum {
     /* Dynamic shared memory that a kernel may have without being told. */
     CUDA_DEFAULT_DYNAMIC_SHARED_BYTES = 48 * 1024,
     ELF_MACHINE_CUDA = 190,
-    MAX_TARGETS = 24,
+    MAX_TARGETS = 32,
 };
 
 #define CUDA_LAUNCH_END ((void *)0)
@@ -165,7 +165,7 @@ struct mxrt_backend {
     mxrt_gpu_limits limits;
     mxrt_gpu_modules modules;
     size_t n_targets;
-    char targets[MAX_TARGETS][16];
+    char targets[MAX_TARGETS][24];
     char uri[32];
     char name[128];
 };
@@ -282,21 +282,28 @@ static mx_status read_attributes(mxrt_backend *backend, mx_error *err)
     return MX_OK;
 }
 
+/* The machine code's name, then that of PTX that lies beside it. */
+static void add_target(mxrt_backend *backend, int cc, const char *suffix)
+{
+    size_t n = backend->n_targets;
+    snprintf(backend->targets[n], sizeof(backend->targets[0]), "sm_%d%s", cc, suffix);
+    snprintf(backend->targets[n + 1], sizeof(backend->targets[0]), "compute_%d%s", cc, suffix);
+    backend->n_targets = n + 2;
+}
+
 /* Best first: what was made for exactly this chip, then what older chips' code runs as well (within
  * a major version as it is, across them as PTX, which the driver compiles). */
 static void list_targets(mxrt_backend *backend)
 {
     static const int known[] = {121, 120, 110, 103, 101, 100, 90, 89, 87, 86, 80, 75, 70};
     int cc = backend->cc_major * 10 + backend->cc_minor;
-    size_t n = 0;
     if (cc >= 90)
-        snprintf(backend->targets[n++], sizeof(backend->targets[0]), "sm_%da", cc);
-    snprintf(backend->targets[n++], sizeof(backend->targets[0]), "sm_%d", cc);
+        add_target(backend, cc, "a");
+    add_target(backend, cc, "");
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (known[i] < cc)
-            snprintf(backend->targets[n++], sizeof(backend->targets[0]), "sm_%d", known[i]);
+            add_target(backend, known[i], "");
     }
-    backend->n_targets = n;
 }
 
 /* Everything of the device that needs no context; `backend` is zeroed but for `api`. */

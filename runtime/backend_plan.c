@@ -61,7 +61,7 @@ static DLDeviceType target_device_type(const char *target)
 {
     if (!strncmp(target, "gfx", 3))
         return kDLROCM;
-    if (!strncmp(target, "sm_", 3))
+    if (!strncmp(target, "sm_", 3) || !strncmp(target, "compute_", 8))
         return kDLCUDA;
     return kDLCPU;
 }

@@ -15,7 +15,10 @@ typedef struct candidate {
     size_t pack, index; /* of the device's packs; of the pack's variants */
     size_t target;      /* among the device's, best first */
     mx_layout layout;
-    int64_t rank;
+    int64_t rank, object_id;
+    const char *name, *kind;
+    size_t other_form; /* its place; 0: none, as the first is nobody's second */
+    int is_other_form;
 } candidate;
 
 static int compare_numbers(int64_t a, int64_t b)
@@ -57,6 +60,23 @@ static int matches(const mxrt_pack_key *key, const mxrt_table_key *wanted)
            key->profile == wanted->profile;
 }
 
+/* A pack may have a kernel in two forms, machine code and text for the driver's compiler. They are
+ * in order of preference, so the second serves only where the driver refuses the first. */
+static void pair_forms(candidate *candidates, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = i + 1; k < n && candidates[k].pack == candidates[i].pack; k++) {
+            if (candidates[i].is_other_form || candidates[k].target == candidates[i].target ||
+                !strcmp(candidates[k].kind, candidates[i].kind) ||
+                strcmp(candidates[k].name, candidates[i].name))
+                continue;
+            candidates[k].is_other_form = 1;
+            if (!candidates[i].other_form)
+                candidates[i].other_form = k;
+        }
+    }
+}
+
 /* Counts the candidates, and stores them where `out` is not NULL. */
 static mx_status collect(const mxrt_device *device, const mxrt_table_key *key, candidate *out,
                          size_t *n, mx_error *err)
@@ -77,7 +97,16 @@ static mx_status collect(const mxrt_device *device, const mxrt_table_key *key, c
             if (target < 0 || !device->ops->accepts(device->backend, info.object_kind))
                 continue;
             if (out)
-                out[count] = (candidate){p, i, (size_t)target, found->layout, info.rank};
+                out[count] = (candidate){
+                    .pack = p,
+                    .index = i,
+                    .target = (size_t)target,
+                    .layout = found->layout,
+                    .rank = info.rank,
+                    .object_id = info.object_id,
+                    .name = info.name,
+                    .kind = info.object_kind,
+                };
             count++;
         }
     }
@@ -153,6 +182,50 @@ static mx_status number_rules(mxrt_kernel_table *table, mx_error *err)
     return MX_OK;
 }
 
+/* `refused` is the last candidate whose object the driver refused, so that it is asked once. */
+static mx_status init_either_form(mxrt_device *device, const candidate *from,
+                                  const candidate *second, const candidate **refused,
+                                  mxrt_variant *out, mx_error *err)
+{
+    mx_error reason = {MX_OK, ""};
+
+    if (!*refused || (*refused)->pack != from->pack || (*refused)->object_id != from->object_id) {
+        mx_status status = init_variant(device, from, out, &reason);
+        if (status && status != MX_ERR_DEVICE)
+            return mx_fail(err, status, "%s", reason.message);
+        if (!status)
+            return MX_OK;
+        mxrt_context_log(device->context, "%s (%s) cannot be used, so %s is: %s", from->kind,
+                         device->info.uri, second->kind, reason.message);
+        *refused = from;
+    }
+    return init_variant(device, second, out, err);
+}
+
+/* Without what came as the second form of something before. */
+static mx_status init_variants(mxrt_device *device, const candidate *candidates, size_t n,
+                               mxrt_kernel_table *table, mx_error *err)
+{
+    const candidate *refused = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        const candidate *from = &candidates[i];
+        mxrt_variant *variant = &table->variants[table->n_variants];
+        mx_status status = MX_OK;
+        if (from->is_other_form)
+            continue;
+        if (from->other_form)
+            status = init_either_form(device, from, &candidates[from->other_form], &refused,
+                                      variant, err);
+        else
+            status = init_variant(device, from, variant, err);
+        if (status)
+            return status;
+        table->n_variants++;
+    }
+    return MX_OK;
+}
+
 static mx_status fill_table(mxrt_device *device, mxrt_kernel_table *table, mx_error *err)
 {
     candidate *candidates = NULL;
@@ -172,12 +245,9 @@ static mx_status fill_table(mxrt_device *device, mxrt_kernel_table *table, mx_er
         goto out;
     if (n)
         qsort(candidates, n, sizeof(*candidates), compare_candidates);
-    for (size_t i = 0; i < n; i++) {
-        if ((status = init_variant(device, &candidates[i], &table->variants[i], err)))
-            goto out;
-    }
-    table->n_variants = n;
-    status = number_rules(table, err);
+    pair_forms(candidates, n);
+    if (!(status = init_variants(device, candidates, n, table, err)))
+        status = number_rules(table, err);
 out:
     free(candidates);
     return status;

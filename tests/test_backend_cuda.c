@@ -257,17 +257,17 @@ START_TEST(targets_follow_the_chip)
 {
     static const struct {
         const char *cc;
-        const char *names[3];
+        const char *names[4];
     } table[] = {
-        {"90", {"sm_90a", "sm_90", "sm_89"}},
-        {"86", {"sm_86", "sm_80", "sm_75"}},
-        {"100", {"sm_100a", "sm_100", "sm_90"}},
-        {"70", {"sm_70", NULL, NULL}},
+        {"90", {"sm_90a", "compute_90a", "sm_90", "compute_90"}},
+        {"86", {"sm_86", "compute_86", "sm_80", "compute_80"}},
+        {"121", {"sm_121a", "compute_121a", "sm_121", "compute_121"}},
+        {"70", {"sm_70", "compute_70", NULL, NULL}},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         setenv("FAKECUDA_CC", table[i].cc, 1);
         mxrt_backend *backend = open_device("0");
-        for (size_t k = 0; k < 3; k++) {
+        for (size_t k = 0; k < 4; k++) {
             const char *name = OPS->target(backend, k);
             if (table[i].names[k])
                 ck_assert_str_eq(name, table[i].names[k]);
