@@ -9,6 +9,7 @@
 #include <llvm-c/Core.h>
 
 #include "gen/pack_writer.h"
+#include "gen/ptxas.h"
 #include "gen/target.h"
 #include "mxgen/error.h"
 #include "mxgen/pack.h"
@@ -20,6 +21,7 @@ typedef struct job {
     const mxgen_spec *specs;
     size_t n_specs;
     mxgen_output output;
+    mxgen_output cubin; /* of NVIDIA's targets, where there is a ptxas; else zeroed */
     mx_status status;
     mx_error error;
 } job;
@@ -32,6 +34,35 @@ typedef struct queue {
     pthread_mutex_t mutex;
 } queue;
 
+static void job_finish(job *j)
+{
+    mxgen_output_finish(&j->output);
+    mxgen_output_finish(&j->cubin);
+}
+
+static size_t count_cubins(const queue *q)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < q->n_jobs; i++)
+        n += q->jobs[i].cubin.data != NULL;
+    return n;
+}
+
+static bool has_ptxas(const mxgen_build_options *options)
+{
+    return options->ptxas && options->ptxas->path[0];
+}
+
+static mx_status compile_job(const mxgen_build_options *options, job *mine)
+{
+    mx_status status =
+        mxgen_compile(mine->specs, mine->n_specs, MXGEN_STAGE_OBJECT, &mine->output, &mine->error);
+    if (status == MX_OK && mine->specs[0].target->kind == MXGEN_NVPTX && has_ptxas(options))
+        status = mxgen_ptxas_assemble(options->ptxas, mine->specs, mine->n_specs, &mine->output,
+                                      &mine->cubin, &mine->error);
+    return status;
+}
+
 static void *work(void *user)
 {
     queue *q = user;
@@ -41,8 +72,7 @@ static void *work(void *user)
         pthread_mutex_unlock(&q->mutex);
         if (!mine)
             return NULL;
-        mine->status = mxgen_compile(mine->specs, mine->n_specs, MXGEN_STAGE_OBJECT, &mine->output,
-                                     &mine->error);
+        mine->status = compile_job(q->options, mine);
         pthread_mutex_lock(&q->mutex);
         q->failed = q->failed || mine->status != MX_OK;
         q->done_variants += mine->n_specs;
@@ -88,8 +118,9 @@ static const char *object_kind(const mxgen_target *target)
     return kinds[target->kind];
 }
 
-static mx_status write_variant(mxgen_pack_writer *writer, const mxgen_spec *spec, int64_t object_id,
-                               const char *info, mx_error *err)
+static mx_status write_variant(mxgen_pack_writer *writer, const mxgen_spec *spec,
+                               const char *target, int64_t object_id, const char *info,
+                               mx_error *err)
 {
     char *params = NULL, *rules = NULL, *launch = NULL;
     mx_status status = mxgen_spec_params_json(spec, &params, err);
@@ -100,7 +131,7 @@ static mx_status write_variant(mxgen_pack_writer *writer, const mxgen_spec *spec
     if (status == MX_OK) {
         mxgen_pack_variant row = {
             .object_id = object_id,
-            .target = spec->target->name,
+            .target = target,
             .op = mx_op_name(spec->key.op),
             .format = mx_format_get(spec->key.format)->name,
             .dtype = mx_dtype_get(spec->key.dtype)->name,
@@ -122,27 +153,46 @@ static mx_status write_variant(mxgen_pack_writer *writer, const mxgen_spec *spec
     return status;
 }
 
+static mx_status write_object(mxgen_pack_writer *writer, const job *j, const char *target,
+                              const char *kind, const mxgen_output *output, mx_error *err)
+{
+    int64_t object_id;
+    mx_status status = mxgen_pack_writer_object(writer, target, kind, output->data,
+                                                output->size_bytes, &object_id, err);
+    for (size_t v = 0; v < j->n_specs && status == MX_OK; v++)
+        status = write_variant(writer, &j->specs[v], target, object_id, output->info_json[v], err);
+    return status;
+}
+
+static mx_status write_job(mxgen_pack_writer *writer, const job *j, mx_error *err)
+{
+    const mxgen_target *target = j->specs[0].target;
+    char ptx_name[32];
+    if (!j->cubin.data)
+        return write_object(writer, j, target->name, object_kind(target), &j->output, err);
+    mxgen_target_ptx_name(target, ptx_name, sizeof(ptx_name));
+    mx_status status = write_object(writer, j, target->name, MXPACK_KIND_CUBIN, &j->cubin, err);
+    if (status == MX_OK)
+        status = write_object(writer, j, ptx_name, MXPACK_KIND_PTX, &j->output, err);
+    return status;
+}
+
 static mx_status write_jobs(mxgen_pack_writer *writer, const queue *q, mx_error *err)
 {
-    char compiler[64];
+    char compiler[96];
+    size_t n_cubins = count_cubins(q);
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
-    snprintf(compiler, sizeof(compiler), "LLVM %u.%u.%u", major, minor, patch);
+    snprintf(compiler, sizeof(compiler), "LLVM %u.%u.%u%s%s", major, minor, patch,
+             n_cubins ? ", ptxas " : "", n_cubins ? q->options->ptxas->version : "");
     mx_status status =
         mxgen_pack_writer_meta(writer, MXPACK_META_GENERATOR, "mxgen " MX_VERSION_STRING, err);
     if (status == MX_OK)
         status = mxgen_pack_writer_meta(writer, MXPACK_META_GENERATOR_HASH, MXGEN_SOURCE_HASH, err);
     if (status == MX_OK)
         status = mxgen_pack_writer_meta(writer, MXPACK_META_COMPILER, compiler, err);
-    for (size_t i = 0; i < q->n_jobs && status == MX_OK; i++) {
-        const job *j = &q->jobs[i];
-        int64_t object_id;
-        status = mxgen_pack_writer_object(writer, j->specs[0].target->name,
-                                          object_kind(j->specs[0].target), j->output.data,
-                                          j->output.size_bytes, &object_id, err);
-        for (size_t v = 0; v < j->n_specs && status == MX_OK; v++)
-            status = write_variant(writer, &j->specs[v], object_id, j->output.info_json[v], err);
-    }
+    for (size_t i = 0; i < q->n_jobs && status == MX_OK; i++)
+        status = write_job(writer, &q->jobs[i], err);
     return status;
 }
 
@@ -189,15 +239,17 @@ static mx_status build(const mxgen_build_options *options, mxgen_pack_writer *wr
     if (status == MX_OK)
         status = write_jobs(writer, &q, err);
     clock_gettime(CLOCK_MONOTONIC, &end);
+    size_t n_cubins = count_cubins(&q);
     if (stats)
         *stats = (mxgen_build_stats){
             .n_variants = q.total_variants,
-            .n_objects = q.n_jobs,
+            .n_objects = q.n_jobs + n_cubins,
+            .n_cubins = n_cubins,
             .seconds =
                 (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec),
         };
     for (size_t i = 0; i < q.n_jobs; i++)
-        mxgen_output_finish(&q.jobs[i].output);
+        job_finish(&q.jobs[i]);
     for (size_t t = 0; t < options->n_targets; t++)
         free(specs[t]);
     free(specs);

@@ -1,4 +1,3 @@
-#include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,12 +176,6 @@ static mx_status emit_machine_code(unit *u, mxgen_stage stage, mxgen_output *out
     return status;
 }
 
-static void add_figure(json_t *info, const char *name, int value)
-{
-    if (value >= 0)
-        json_object_set_new(info, name, json_integer(value));
-}
-
 static mx_status fill_info(const unit *u, const mxgen_spec *specs, size_t n_specs,
                            mxgen_output *out, mx_error *err)
 {
@@ -190,24 +183,13 @@ static mx_status fill_info(const unit *u, const mxgen_spec *specs, size_t n_spec
     if (!out->info_json)
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu kernels' figures", n_specs);
     out->n_info = n_specs;
-    for (size_t i = 0; i < n_specs; i++) {
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < n_specs && status == MX_OK; i++) {
         mxgen_resources figures;
         mxgen_resources_read(u->target, out->data, out->size_bytes, specs[i].symbol, &figures);
-        json_t *info = json_object();
-        add_figure(info, "vgprs", figures.vgprs);
-        add_figure(info, "agprs", figures.agprs);
-        add_figure(info, "sgprs", figures.sgprs);
-        add_figure(info, "lds_bytes", figures.lds_bytes);
-        add_figure(info, "scratch_bytes", figures.scratch_bytes);
-        add_figure(info, "spills", figures.spills);
-        add_figure(info, "occupancy", figures.occupancy);
-        add_figure(info, "code_bytes", figures.code_bytes);
-        out->info_json[i] = json_dumps(info, JSON_COMPACT);
-        json_decref(info);
-        if (!out->info_json[i])
-            return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a kernel's figures");
+        status = mxgen_resources_json(&figures, &out->info_json[i], err);
     }
-    return MX_OK;
+    return status;
 }
 
 static mx_status compile(unit *u, const mxgen_spec *specs, size_t n_specs, mxgen_stage stage,

@@ -98,6 +98,19 @@ mx_status mxgen_compile(const mxgen_spec *specs, size_t n_specs, mxgen_stage sta
                         mxgen_output *out, mx_error *err);
 void mxgen_output_finish(mxgen_output *out); /* takes a zeroed one, too */
 
+/* ---- NVIDIA's assembler ---- */
+
+typedef struct mxgen_ptxas {
+    char path[1024];  /* absolute; "": there is none to be used */
+    char version[32]; /* "13.0.88" */
+    char note[1400];  /* why one that was found is not used; else "" */
+} mxgen_ptxas;
+
+/* Looks for ptxas: `wanted` (a path, or "off"; NULL: the environment's MXGEN_PTXAS), else in PATH,
+ * else in /usr/local/cuda/bin. One that is named must be there and run; none, or one that is too
+ * old, is no error. */
+mx_status mxgen_ptxas_find(const char *wanted, mxgen_ptxas *out, mx_error *err);
+
 /* ---- Packs ---- */
 
 typedef struct mxgen_build_options {
@@ -105,13 +118,18 @@ typedef struct mxgen_build_options {
     size_t n_targets;
     mxgen_filter filter;
     int n_threads; /* 0: one a core */
+    /* Makes machine code for NVIDIA's targets, which is stored under the target's name, and the PTX
+     * under its PTX name. NULL, or an empty path: PTX only, under the target's name. */
+    const mxgen_ptxas *ptxas;
     /* May be NULL; called from one thread at a time. */
     void (*progress)(void *user, size_t done, size_t total);
     void *progress_user;
 } mxgen_build_options;
 
 typedef struct mxgen_build_stats {
-    size_t n_variants, n_objects;
+    size_t n_variants; /* machine code and PTX of a kernel count once */
+    size_t n_objects;
+    size_t n_cubins; /* of the objects */
     double seconds;
 } mxgen_build_stats;
 

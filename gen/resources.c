@@ -1,9 +1,11 @@
 #include "gen/resources.h"
 
 #include <elf.h>
+#include <jansson.h>
 #include <string.h>
 
 #include "gen/target.h"
+#include "mxgen/error.h"
 
 enum { NT_AMDGPU_METADATA = 32, MOST_DEPTH = 16 };
 
@@ -213,9 +215,33 @@ void mxgen_resources_read(const mxgen_target *target, const void *image, size_t 
         const Elf64_Shdr *section = section_at(image, image_bytes, i);
         if (section && section->sh_type == SHT_NOTE)
             read_notes((const uint8_t *)image + section->sh_offset, section->sh_size, symbol, out);
-        if (section && section->sh_type == SHT_DYNSYM)
+        /* Cubins have no dynamic symbols. */
+        if (section && section->sh_type == (header->e_machine == EM_CUDA ? SHT_SYMTAB : SHT_DYNSYM))
             read_symbols(image, image_bytes, section, symbol, out);
     }
     if (out->vgprs >= 0)
         out->occupancy = mxgen_target_occupancy(target, out->vgprs);
+}
+
+mx_status mxgen_resources_json(const mxgen_resources *figures, char **json, mx_error *err)
+{
+    const struct {
+        const char *name;
+        int value;
+    } members[] = {{"registers", figures->registers},  {"vgprs", figures->vgprs},
+                   {"agprs", figures->agprs},          {"sgprs", figures->sgprs},
+                   {"lds_bytes", figures->lds_bytes},  {"scratch_bytes", figures->scratch_bytes},
+                   {"spills", figures->spills},        {"occupancy", figures->occupancy},
+                   {"code_bytes", figures->code_bytes}};
+    json_t *info = json_object();
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        if (members[i].value >= 0)
+            json_object_set_new(info, members[i].name, json_integer(members[i].value));
+    }
+    char *text = json_dumps(info, JSON_COMPACT);
+    json_decref(info);
+    if (!text)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a kernel's figures");
+    *json = text;
+    return MX_OK;
 }

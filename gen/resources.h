@@ -1,17 +1,20 @@
-/* What a code object says of its kernels' registers and memory: the metadata note of AMD's objects.
- */
+/* What is known of a kernel's registers and memory; the metadata note of AMD's objects tells most,
+ * the symbols of any object the size of the code. */
 #ifndef MXGEN_RESOURCES_H
 #define MXGEN_RESOURCES_H
 
 #include "gen/gen.h"
 
-/* -1 where the object says nothing. */
+/* -1 where nothing is known. */
 typedef struct mxgen_resources {
     int vgprs, agprs, sgprs, lds_bytes, scratch_bytes, spills, occupancy, code_bytes;
+    int registers; /* NVIDIA's, of a thread */
 } mxgen_resources;
 
 /* Figures of one kernel; all -1 for an object that has none. */
 void mxgen_resources_read(const mxgen_target *target, const void *image, size_t image_bytes,
                           const char *symbol, mxgen_resources *out);
+/* As the pack has them; to be freed. */
+mx_status mxgen_resources_json(const mxgen_resources *figures, char **json, mx_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 #include "gen/target.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define AMD "amdgcn-amd-amdhsa"
@@ -73,4 +74,9 @@ int mxgen_target_occupancy(const mxgen_target *target, int vgprs)
     int used = vgprs <= 0 ? granule : (vgprs + granule - 1) / granule * granule;
     int waves = target->vgprs / used;
     return waves < target->max_waves ? waves : target->max_waves;
+}
+
+void mxgen_target_ptx_name(const mxgen_target *target, char *name, size_t name_bytes)
+{
+    snprintf(name, name_bytes, "compute_%s", target->name + strlen("sm_"));
 }

@@ -46,4 +46,8 @@ static inline bool mxgen_target_has(const mxgen_target *target, unsigned cap)
  * registers included). */
 int mxgen_target_occupancy(const mxgen_target *target, int vgprs);
 
+/* The name under which a pack has the target's PTX where `name` has the machine code: "compute_90a"
+ * for "sm_90a". */
+void mxgen_target_ptx_name(const mxgen_target *target, char *name, size_t name_bytes);
+
 #endif

@@ -534,12 +534,13 @@ mx_status mxrt_pack_forms_params(mxrt_pack_text *text, mx_error *err)
 
 mx_status mxrt_pack_forms_info(mxrt_pack_text *text, mx_error *err)
 {
-    static const char *const integer_keys[] = {"vgprs",         "agprs",     "sgprs",
-                                               "lds_bytes",     "spills",    "occupancy",
-                                               "scratch_bytes", "code_bytes"};
+    static const char *const integer_keys[] = {"vgprs",         "agprs",      "sgprs",
+                                               "lds_bytes",     "spills",     "occupancy",
+                                               "scratch_bytes", "code_bytes", "registers"};
     mx_status status = MX_OK;
     if (!text->is_info && !is_integer_object(text->chars))
-        status = check_values(text, "info", integer_keys, 8, err);
+        status = check_values(text, "info", integer_keys,
+                              sizeof(integer_keys) / sizeof(integer_keys[0]), err);
 
     text->is_info = !status;
     return status;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli_run.h"
 
@@ -110,6 +111,10 @@ static const bad_case bad_cases[] = {
     {"build -j 99999999999999999999 -o @x", 1, "outside"},
     {"build -o @no/such/x", 1, "no/such"}, /* at once, not after minutes of work */
     {"build -o /tmp", 1, "folder"},
+    {"build --target sm_90a --ptxas @missing -o @x", 1, "missing is no program"},
+    {"build --target sm_90a --ptxas /dev/null -o @x", 1, "/dev/null is no program"},
+    {"build --target sm_90a --ptxas /bin/true -o @x", 1, "does not tell its version"},
+    {"build --target sm_90a --ptxas /bin/false -o @x", 1, "status 1"},
     {"list @missing", 1, "missing"},
     {"list /dev/null", 1, "/dev/null"},
     {"show nonsense --target gfx942", 1, "nonsense"},
@@ -261,6 +266,150 @@ START_TEST(list_tells_what_was_built)
     assert_contains(run.out, "gfx942");
     cli_run_finish(&run);
     json_decref(root);
+}
+END_TEST
+
+/* ---- ptxas ---- */
+
+#define CUDA_BUILD                                                                                 \
+    "build --target sm_90a --op to --format mx9 --dtype f32 --layout flat --max-rank 1 -o @pack"
+
+/* A stand-in that takes what ptxas takes, and prints what it prints. */
+static void write_ptxas(const char *release, const char *ending)
+{
+    char *path = cli_temp_path(temp_dir, "ptxas");
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fprintf(
+        file,
+        "#!/bin/sh\n"
+        "if [ \"$*\" = --version ]; then\n"
+        "    echo 'Cuda compilation tools, release %s, V%s.99'\n"
+        "    exit 0\n"
+        "fi\n"
+        "[ \"$*\" = '-arch=sm_90a -v -o out.cubin in.ptx' ] || exit 9\n"
+        "for name in other $(sed -n 's/^\\.visible \\.entry \\([a-z0-9_]*\\)(.*/\\1/p' in.ptx)\n"
+        "do\n"
+        "    echo \"ptxas info : Compiling entry function '$name' for 'sm_90a'\" >&2\n"
+        "    echo '    16 bytes stack frame, 9 bytes spill stores, 20 bytes spill loads'\n"
+        "    echo \"ptxas info : Used ${registers:-250} registers, used 1 barriers, 4672 bytes "
+        "smem\"\n"
+        "    registers=40\n"
+        "done\n"
+        "echo machine code >out.cubin\n"
+        "%s\n",
+        release, release, ending);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(chmod(path, 0700), 0);
+    free(path);
+}
+
+static int64_t figure_of(const json_t *variant, const char *name)
+{
+    return json_integer_value(json_object_get(json_object_get(variant, "info"), name));
+}
+
+static const char *kind_of(const json_t *variant)
+{
+    return json_string_value(json_object_get(json_object_get(variant, "object"), "kind"));
+}
+
+START_TEST(ptxas_makes_machine_code_besides_ptx)
+{
+    cli_run run;
+    char words[400];
+    write_ptxas("12.0", "");
+    mxgen_ok(&run, CUDA_BUILD " --ptxas @ptxas");
+    assert_contains(run.out, "1 variants, 2 objects");
+    assert_contains(run.out, "1 of the objects by ptxas 12.0.99");
+    ck_assert_str_eq(run.err, "");
+    cli_run_finish(&run);
+    json_t *root = mxgen_json("list --json @pack");
+    assert_contains(json_string_value(json_object_get(root, "compiler")), ", ptxas 12.0.99");
+    json_t *variants = json_object_get(root, "variants");
+    ck_assert_uint_eq(json_array_size(variants), 2);
+    json_t *cubin = json_array_get(variants, 0), *ptx = json_array_get(variants, 1);
+    ck_assert_str_eq(json_string_value(json_object_get(cubin, "target")), "sm_90a");
+    ck_assert_str_eq(json_string_value(json_object_get(ptx, "target")), "compute_90a");
+    ck_assert_str_eq(kind_of(cubin), "elf-cuda");
+    ck_assert_str_eq(kind_of(ptx), "ptx");
+    ck_assert(json_equal(json_object_get(cubin, "kernel"), json_object_get(ptx, "kernel")));
+    ck_assert(json_equal(json_object_get(cubin, "launch"), json_object_get(ptx, "launch")));
+    ck_assert_int_eq(figure_of(cubin, "registers"), 40);
+    ck_assert_int_eq(figure_of(cubin, "lds_bytes"), 4672);
+    ck_assert_int_eq(figure_of(cubin, "scratch_bytes"), 16);
+    ck_assert_int_eq(figure_of(cubin, "spills"), 3);
+    ck_assert_int_eq(figure_of(cubin, "occupancy"), 12);
+    ck_assert_uint_eq(json_object_size(json_object_get(ptx, "info")), 0);
+
+    const char *name = json_string_value(json_object_get(cubin, "kernel"));
+    snprintf(words, sizeof(words), "show %s --target sm_90a --pack @pack --stage object", name);
+    mxgen_ok(&run, words);
+    ck_assert_str_eq(run.out, "machine code\n");
+    cli_run_finish(&run);
+    snprintf(words, sizeof(words), "show %s --target compute_90a --pack @pack --stage object",
+             name);
+    mxgen_ok(&run, words);
+    assert_contains(run.out, ".entry");
+    cli_run_finish(&run);
+    static const char *const targets[] = {"sm_90a", "compute_90a"};
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(
+            words, sizeof(words),
+            "plan --json --op to --format mx9 --dtype f32 --shape 4x64 --pack @pack --target %s",
+            targets[i]);
+        json_t *plan = mxgen_json(words);
+        ck_assert_str_eq(json_string_value(json_object_get(plan, "kernel")), name);
+        ck_assert_str_eq(json_string_value(json_object_get(plan, "target")), targets[i]);
+        json_decref(plan);
+    }
+    json_decref(root);
+}
+END_TEST
+
+static const struct {
+    const char *release, *ending, *option, *environment;
+    int exit_code;
+    const char *message; /* in standard error */
+    const char *kind;    /* of the first variant, if there is a pack */
+} ptxas_cases[] = {
+    {"11.8", "", "--ptxas @ptxas", NULL, 0, "is release 11.8.99, the kernels need 12.0", "ptx"},
+    {"13.0", "echo 'ptxas fatal : no such thing'; exit 7", "--ptxas @ptxas", NULL, 1,
+     "status 7: ptxas info", NULL},
+    {"13.0", "rm out.cubin", "--ptxas @ptxas", NULL, 1, "out.cubin", NULL},
+    {"13.0", "kill -9 $$", "--ptxas @ptxas", NULL, 1, "signal 9", NULL},
+    {"13.0", "", "--ptxas off", "ptxas", 0, "", "ptx"},
+    {"13.0", "", "", "ptxas", 0, "", "elf-cuda"},
+    {"13.0", "", "", "off", 0, "", "ptx"},
+    {"13.0", "", "", "ptxas2", 1, "ptxas2 is no program", NULL},
+};
+
+START_TEST(ptxas_is_chosen_and_its_failures_are_told)
+{
+    cli_run run;
+    char words[300];
+    const char *environment = ptxas_cases[_i].environment;
+    write_ptxas(ptxas_cases[_i].release, ptxas_cases[_i].ending);
+    char *path = cli_temp_path(temp_dir, environment ? environment : "unused");
+    if (environment)
+        setenv("MXGEN_PTXAS", strcmp(environment, "off") ? path : "off", 1);
+    snprintf(words, sizeof(words), CUDA_BUILD "%s%s", ptxas_cases[_i].option[0] ? " " : "",
+             ptxas_cases[_i].option);
+    mxgen(&run, words);
+    ck_assert_msg(run.exit_code == ptxas_cases[_i].exit_code, "exit %d: %s", run.exit_code,
+                  run.err);
+    assert_contains(run.err, ptxas_cases[_i].message);
+    cli_run_finish(&run);
+    ck_assert_uint_eq(count_files(temp_dir), ptxas_cases[_i].kind ? 2 : 1);
+    if (ptxas_cases[_i].kind) {
+        json_t *root = mxgen_json("list --json @pack");
+        json_t *first = json_array_get(json_object_get(root, "variants"), 0);
+        ck_assert_str_eq(kind_of(first), ptxas_cases[_i].kind);
+        ck_assert_str_eq(json_string_value(json_object_get(first, "target")), "sm_90a");
+        json_decref(root);
+    }
+    unsetenv("MXGEN_PTXAS");
+    free(path);
 }
 END_TEST
 
@@ -502,6 +651,9 @@ int main(void)
     tcase_add_test(good, targets_are_listed);
     tcase_add_test(good, equal_builds_are_equal);
     tcase_add_test(good, list_tells_what_was_built);
+    tcase_add_test(good, ptxas_makes_machine_code_besides_ptx);
+    tcase_add_loop_test(good, ptxas_is_chosen_and_its_failures_are_told, 0,
+                        sizeof(ptxas_cases) / sizeof(ptxas_cases[0]));
     tcase_add_test(good, show_prints_every_stage);
     tcase_add_test(good, show_reads_packs);
     tcase_add_loop_test(good, plan_tells_the_launch, 0, sizeof(plan_cases) / sizeof(plan_cases[0]));

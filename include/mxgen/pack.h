@@ -12,6 +12,10 @@
  * and value of every other row of meta, by key; id, target, kind, raw_bytes and xxh3 of every
  * object, by id; id and checksum of every variant, by id.
  *
+ * NVIDIA's kernels may be in a pack twice, under the same name: machine code for target "sm_90a",
+ * PTX for target "compute_90a". The runtime takes the PTX where the driver refuses the machine
+ * code. PTX alone may have target "sm_90a".
+ *
  * Launch rules are text, so that kernels that are not ours fit too:
  *   rules   [{"rule": "rows are whole blocks", "when": "len % 16 == 0"}, ..]
  *   launch  {"grid": [EXPR, EXPR, EXPR], "block": [EXPR, EXPR, EXPR], "lds_bytes": EXPR,
@@ -20,6 +24,8 @@
  *   params  {"BLOCKS_PER_PROGRAM": 256, ..}
  *   info    {"vgprs": 32, "agprs": 0, "sgprs": 20, "lds_bytes": 0, "scratch_bytes": 0,
  *            "spills": 0, "occupancy": 8, "code_bytes": 1200, ..}
+ *           of NVIDIA's machine code "registers" in place of the first three; "spills" counts words
+ *           of 4 bytes
  * EXPR is a string in 64-bit integer arithmetic: decimal literals, the variables below,
  * + - * / % (truncating), == != < <= > >= && || !, a ? b : c, parentheses, min(a, b), max(a, b),
  * ceil_div(a, b). Overflow and division by zero are errors. `grid` counts workgroups.
@@ -58,7 +64,7 @@
 /* Keys of `meta`: every pack has these. */
 #define MXPACK_META_GENERATOR "generator"           /* "mxgen 0.1.0" */
 #define MXPACK_META_GENERATOR_HASH "generator_hash" /* of the generator's and templates' sources */
-#define MXPACK_META_COMPILER "compiler"             /* "LLVM 22.1.8" */
+#define MXPACK_META_COMPILER "compiler"             /* "LLVM 22.1.8, ptxas 13.0.88" */
 #define MXPACK_META_CHECKSUM "checksum"             /* see above */
 
 #define MXPACK_SCHEMA_SQL                                                                          \

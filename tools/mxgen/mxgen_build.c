@@ -1,5 +1,6 @@
 /* mxgen build */
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,10 +10,10 @@
 #include "cli.h"
 
 typedef struct build_args {
-    const char *targets, *ops, *formats, *dtypes, *layouts, *max_rank, *threads, *output;
+    const char *targets, *ops, *formats, *dtypes, *layouts, *max_rank, *threads, *ptxas, *output;
 } build_args;
 
-enum { BUILD_OP = 256, BUILD_FORMAT, BUILD_DTYPE, BUILD_LAYOUT, BUILD_MAX_RANK };
+enum { BUILD_OP = 256, BUILD_FORMAT, BUILD_DTYPE, BUILD_LAYOUT, BUILD_MAX_RANK, BUILD_PTXAS };
 
 static const struct argp_option build_options[] = {
     {"target", 't', "NAME[,..]", 0, "Targets, or kinds (amdgpu, nvptx, host); default: all", 0},
@@ -22,6 +23,10 @@ static const struct argp_option build_options[] = {
     {"layout", BUILD_LAYOUT, "flat|rows|tiles|general[,..]", 0, "Layouts; default: all", 0},
     {"max-rank", BUILD_MAX_RANK, "N", 0, "Only the N best variants of each kind; default: all", 0},
     {"jobs", 'j', "N", 0, "Threads; default: one a core", 0},
+    {"ptxas", BUILD_PTXAS, "PATH|off", 0,
+     "NVIDIA's assembler, for machine code besides PTX; default: MXGEN_PTXAS, then PATH, then "
+     "/usr/local/cuda/bin",
+     0},
     {"output", 'o', "FILE", 0, "The pack (required)", 0},
     {0},
 };
@@ -50,6 +55,9 @@ static error_t build_parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'j':
         args->threads = arg;
+        return 0;
+    case BUILD_PTXAS:
+        args->ptxas = arg;
         return 0;
     case 'o':
         args->output = arg;
@@ -89,7 +97,22 @@ static mx_status build_select(const build_args *args, cli_selection *selection, 
     return status;
 }
 
-static void build_print(const mxgen_build_stats *stats, const char *path)
+/* Looks only where some target needs it. */
+static mx_status build_find_ptxas(const cli_selection *selection, const char *wanted,
+                                  mxgen_ptxas *out, mx_error *err)
+{
+    for (size_t i = 0; i < selection->n_targets; i++) {
+        if (strcmp(mxgen_target_kind(selection->targets[i]), "nvptx"))
+            continue;
+        mx_status status = mxgen_ptxas_find(wanted, out, err);
+        if (status == MX_OK && out->note[0])
+            fprintf(stderr, "mxgen: %s\n", out->note);
+        return status;
+    }
+    return MX_OK;
+}
+
+static void build_print(const mxgen_build_stats *stats, const mxgen_ptxas *ptxas, const char *path)
 {
     struct rusage usage = {0};
     struct stat file = {0};
@@ -97,9 +120,12 @@ static void build_print(const mxgen_build_stats *stats, const char *path)
     getrusage(RUSAGE_SELF, &usage);
     cli_format_bytes((double)usage.ru_maxrss * 1024, peak, sizeof(peak));
     cli_format_bytes(stat(path, &file) ? 0 : (double)file.st_size, size, sizeof(size));
-    printf("%s: %s, %zu variants, %zu objects, %.1f s, %.1f variants/s, peak memory %s\n", path,
-           size, stats->n_variants, stats->n_objects, stats->seconds,
+    printf("%s: %s, %zu variants, %zu objects, %.1f s, %.1f variants/s, peak memory %s", path, size,
+           stats->n_variants, stats->n_objects, stats->seconds,
            stats->seconds > 0 ? (double)stats->n_variants / stats->seconds : 0.0, peak);
+    if (stats->n_cubins)
+        printf(", %zu of the objects by ptxas %s", stats->n_cubins, ptxas->version);
+    printf("\n");
 }
 
 mx_status cli_build(int argc, char **argv, mx_error *err)
@@ -121,8 +147,11 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
         status = cli_parse_int("--max-rank", args.max_rank, 1, INT32_MAX, &max_rank, err);
     if (status == MX_OK && args.threads)
         status = cli_parse_int("--jobs", args.threads, 1, 1024, &n_threads, err);
+    mxgen_ptxas ptxas = {.path = ""};
     if (status == MX_OK)
         status = cli_check_output(args.output, err);
+    if (status == MX_OK)
+        status = build_find_ptxas(&selection, args.ptxas, &ptxas, err);
     if (status != MX_OK)
         return status;
 
@@ -142,11 +171,12 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
                 .max_rank = (int)max_rank,
             },
         .n_threads = (int)n_threads,
+        .ptxas = &ptxas,
         .progress = isatty(STDERR_FILENO) ? build_progress : NULL,
     };
     mxgen_build_stats stats = {0};
     status = mxgen_build_pack(&options, args.output, &stats, err);
     if (status == MX_OK)
-        build_print(&stats, args.output);
+        build_print(&stats, &ptxas, args.output);
     return status;
 }

@@ -67,13 +67,16 @@ static void list_print_figure(int width, int64_t figure)
 
 static mx_status list_print_row(const mxrt_variant_info *variant, void *state, mx_error *err)
 {
-    static const char *const figures[] = {"vgprs",         "sgprs",  "lds_bytes",
-                                          "scratch_bytes", "spills", "occupancy"};
+    static const char *const figures[] = {"sgprs", "lds_bytes", "scratch_bytes", "spills",
+                                          "occupancy"};
     json_t *info = json_loads(variant->info_json, 0, NULL);
     (void)state;
     if (!info)
         return mx_fail(err, MX_ERR_CORRUPT, "the info of %s is not JSON", variant->name);
-    printf("%-8s %4" PRId64, variant->target, variant->rank);
+    printf("%-11s %4" PRId64, variant->target, variant->rank);
+    /* NVIDIA's have one kind of register. */
+    int64_t registers = list_figure(info, "registers");
+    list_print_figure(7, registers >= 0 ? registers : list_figure(info, "vgprs"));
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
         list_print_figure(7, list_figure(info, figures[i]));
     list_print_figure(7, list_figure(info, "code_bytes"));
@@ -189,7 +192,7 @@ static mx_status list_json(const mxrt_pack *pack, const char *target, mx_error *
 
 static mx_status list_table(const mxrt_pack *pack, const char *target, mx_error *err)
 {
-    printf("%-8s %4s %7s %7s %7s %7s %7s %7s %7s  %s\n", "target", "rank", "vgprs", "sgprs", "lds",
+    printf("%-11s %4s %7s %7s %7s %7s %7s %7s %7s  %s\n", "target", "rank", "vgprs", "sgprs", "lds",
            "scratch", "spills", "waves", "code", "kernel");
     return list_visit(pack, target, list_print_row, NULL, err);
 }
@@ -202,12 +205,12 @@ static mx_status list_print_summary(const mxrt_pack *pack, const char *target, m
         return status;
     printf("%s, %s\n", list_meta(pack, MXPACK_META_GENERATOR),
            list_meta(pack, MXPACK_META_COMPILER));
-    printf("%-8s %8s %8s %12s %16s\n", "target", "variants", "objects", "code", "with spills");
+    printf("%-11s %8s %8s %12s %16s\n", "target", "variants", "objects", "code", "with spills");
     for (size_t i = 0; i < summary.n_targets; i++) {
         const list_target *row = &summary.targets[i];
         char code[32];
         cli_format_bytes((double)row->object_bytes, code, sizeof(code));
-        printf("%-8s %8" PRId64 " %8" PRId64 " %12s %16" PRId64 "\n", row->name, row->variants,
+        printf("%-11s %8" PRId64 " %8" PRId64 " %12s %16" PRId64 "\n", row->name, row->variants,
                row->objects, code, row->spilling);
     }
     return MX_OK;

@@ -1,0 +1,269 @@
+/* ptxas reads and writes files, so it runs in a folder of its own, under names that are always the
+ * same: what it stores of them does not depend on the run. */
+#include "gen/ptxas.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gen/resources.h"
+#include "gen/scratch.h"
+#include "gen/target.h"
+#include "mxgen/error.h"
+
+extern char **environ;
+
+/* The first release that reads PTX 8.0, which the target table asks LLVM for. */
+enum { LEAST_RELEASE = 12, SHOWN_BYTES = 700 };
+
+static const char usual_path[] = "/usr/local/cuda/bin/ptxas";
+
+/* ---- Running ---- */
+
+static mx_status spawn(const char *const *argv, const char *folder, pid_t *child, mx_error *err)
+{
+    posix_spawn_file_actions_t actions;
+    int code = posix_spawn_file_actions_init(&actions);
+    if (code)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "cannot run %s: %s", argv[0], strerror(code));
+    code = posix_spawn_file_actions_addchdir_np(&actions, folder);
+    if (!code)
+        code = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (!code)
+        code = posix_spawn_file_actions_addopen(&actions, 1, "log", O_WRONLY | O_CREAT | O_TRUNC,
+                                                0600);
+    if (!code)
+        code = posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    if (!code)
+        code = posix_spawn(child, argv[0], &actions, NULL, (char *const *)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return code ? mx_fail(err, MX_ERR_IO, "cannot run %s: %s", argv[0], strerror(code)) : MX_OK;
+}
+
+/* To its end; `log` is what it printed, malloc'ed, also where it fails (else NULL). */
+static mx_status run(const char *const *argv, const mxgen_scratch *scratch, char **log,
+                     mx_error *err)
+{
+    pid_t child = -1, ended;
+    int how = 0;
+    size_t log_bytes;
+    void *text = NULL;
+    mx_status status = spawn(argv, scratch->folder, &child, err);
+    if (status != MX_OK)
+        return status;
+    do {
+        ended = waitpid(child, &how, 0);
+    } while (ended < 0 && errno == EINTR);
+    if (ended < 0)
+        return mx_fail(err, MX_ERR_IO, "cannot wait for %s: %s", argv[0], strerror(errno));
+    status = mxgen_scratch_read(scratch, "log", &text, &log_bytes, err);
+    *log = text;
+    if (status != MX_OK)
+        return status;
+    if (WIFSIGNALED(how))
+        return mx_fail(err, MX_ERR_INTERNAL, "%s was ended by signal %d: %.*s", argv[0],
+                       WTERMSIG(how), SHOWN_BYTES, *log);
+    if (WEXITSTATUS(how))
+        return mx_fail(err, MX_ERR_INTERNAL, "%s ends with status %d: %.*s", argv[0],
+                       WEXITSTATUS(how), SHOWN_BYTES, *log);
+    return MX_OK;
+}
+
+/* ---- Finding ---- */
+
+static bool is_program(const char *path)
+{
+    struct stat info;
+    return !stat(path, &info) && S_ISREG(info.st_mode) && !access(path, X_OK);
+}
+
+/* Absolute, as the program runs in another folder. */
+static bool take_program(const char *path, mxgen_ptxas *out)
+{
+    char *absolute = is_program(path) ? realpath(path, NULL) : NULL;
+    bool fits = absolute && strlen(absolute) < sizeof(out->path);
+    if (fits)
+        strcpy(out->path, absolute);
+    free(absolute);
+    return fits;
+}
+
+static bool search(mxgen_ptxas *out)
+{
+    const char *at = getenv("PATH");
+    while (at && *at) {
+        char path[PATH_MAX];
+        int length = (int)strcspn(at, ":");
+        int n = snprintf(path, sizeof(path), "%.*s/ptxas", length, at);
+        if (length > 0 && (size_t)n < sizeof(path) && take_program(path, out))
+            return true;
+        at += length + (at[length] == ':');
+    }
+    return take_program(usual_path, out);
+}
+
+/* "Cuda compilation tools, release 12.4, V12.4.131" */
+static bool read_version(const char *log, mxgen_ptxas *out)
+{
+    const char *at = strstr(log, "release ");
+    at = at ? strstr(at, ", V") : NULL;
+    if (!at)
+        return false;
+    at += 3;
+    size_t length = strspn(at, "0123456789.");
+    if (!isdigit((unsigned char)*at) || length >= sizeof(out->version))
+        return false;
+    memcpy(out->version, at, length);
+    out->version[length] = 0;
+    return true;
+}
+
+static mx_status ask_version(mxgen_ptxas *found, mx_error *err)
+{
+    mxgen_scratch scratch = {""};
+    char *log = NULL;
+    const char *const argv[] = {found->path, "--version", NULL};
+    mx_status status = mxgen_scratch_create(&scratch, err);
+    if (status == MX_OK)
+        status = run(argv, &scratch, &log, err);
+    if (status == MX_OK && !read_version(log, found))
+        status = mx_fail(err, MX_ERR_UNSUPPORTED, "%s does not tell its version: %.*s", found->path,
+                         SHOWN_BYTES, log);
+    free(log);
+    mxgen_scratch_destroy(&scratch);
+    return status;
+}
+
+mx_status mxgen_ptxas_find(const char *wanted, mxgen_ptxas *out, mx_error *err)
+{
+    mxgen_ptxas found = {.path = ""};
+    const char *named = wanted ? wanted : getenv("MXGEN_PTXAS");
+    if (named && !strcmp(named, "off")) {
+        *out = found;
+        return MX_OK;
+    }
+    bool is_named = named && *named;
+    if (is_named ? !take_program(named, &found) : !search(&found)) {
+        if (is_named)
+            return mx_fail(err, MX_ERR_NOT_FOUND,
+                           "%s is no program: name NVIDIA's ptxas, or \"off\" for packs with PTX "
+                           "only",
+                           named);
+        *out = found;
+        return MX_OK;
+    }
+    mx_error reason = {MX_OK, ""};
+    mx_status status = ask_version(&found, &reason);
+    if (status != MX_OK && is_named)
+        return mx_fail(err, status, "%s", reason.message);
+    if (status != MX_OK)
+        snprintf(found.note, sizeof(found.note), "%s; the pack gets PTX only", reason.message);
+    else if (strtol(found.version, NULL, 10) < LEAST_RELEASE)
+        snprintf(found.note, sizeof(found.note),
+                 "%s is release %s, the kernels need %d.0 or newer; the pack gets PTX only",
+                 found.path, found.version, (int)LEAST_RELEASE);
+    if (found.note[0])
+        found.path[0] = 0;
+    *out = found;
+    return MX_OK;
+}
+
+/* ---- Figures ---- */
+
+/* The number before `what` in [text, end); -1 if there is none. */
+static int number_before(const char *text, const char *end, const char *what)
+{
+    const char *at = strstr(text, what);
+    if (!at || at >= end)
+        return -1;
+    const char *first = at;
+    while (first > text && isdigit((unsigned char)first[-1]))
+        first--;
+    return first < at ? (int)strtol(first, NULL, 10) : -1;
+}
+
+/* What `-v` prints of one kernel: the text up to the next kernel's. */
+static void read_figures(const char *log, const char *symbol, mxgen_resources *out)
+{
+    static const char head[] = "Compiling entry function '";
+    size_t length = strlen(symbol);
+    const char *at = strstr(log, head);
+    while (at && (strncmp(at + sizeof(head) - 1, symbol, length) ||
+                  at[sizeof(head) - 1 + length] != '\''))
+        at = strstr(at + 1, head);
+    if (!at)
+        return;
+    const char *end = strstr(at + 1, head);
+    if (!end)
+        end = at + strlen(at);
+    int stored_bytes = number_before(at, end, " bytes spill stores");
+    int shared_bytes = number_before(at, end, " bytes smem");
+    out->registers = number_before(at, end, " registers");
+    out->scratch_bytes = number_before(at, end, " bytes stack frame");
+    out->spills = stored_bytes < 0 ? -1 : (stored_bytes + 3) / 4;
+    /* It is silent about kernels without shared memory. */
+    out->lds_bytes = shared_bytes >= 0 || out->registers < 0 ? shared_bytes : 0;
+}
+
+static mx_status fill_info(const mxgen_spec *specs, size_t n_specs, const char *log,
+                           mxgen_output *out, mx_error *err)
+{
+    const mxgen_target *target = specs[0].target;
+    out->info_json = calloc(n_specs, sizeof(*out->info_json));
+    if (!out->info_json)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu kernels' figures", n_specs);
+    out->n_info = n_specs;
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < n_specs && status == MX_OK; i++) {
+        mxgen_resources figures;
+        mxgen_resources_read(target, out->data, out->size_bytes, specs[i].symbol, &figures);
+        read_figures(log, specs[i].symbol, &figures);
+        if (figures.registers >= 0)
+            figures.occupancy = mxgen_target_occupancy(target, figures.registers);
+        status = mxgen_resources_json(&figures, &out->info_json[i], err);
+    }
+    return status;
+}
+
+/* ---- Assembling ---- */
+
+mx_status mxgen_ptxas_assemble(const mxgen_ptxas *ptxas, const mxgen_spec *specs, size_t n_specs,
+                               const mxgen_output *ptx, mxgen_output *cubin, mx_error *err)
+{
+    mxgen_scratch scratch = {""};
+    mxgen_output made = {0};
+    mx_error reason = {MX_OK, ""};
+    char arch[40], *log = NULL;
+    snprintf(arch, sizeof(arch), "-arch=%s", specs[0].target->cpu);
+    const char *const argv[] = {ptxas->path, arch, "-v", "-o", "out.cubin", "in.ptx", NULL};
+    mx_status status = mxgen_scratch_create(&scratch, err);
+    if (status == MX_OK)
+        status = mxgen_scratch_write(&scratch, "in.ptx", ptx->data, ptx->size_bytes, err);
+    if (status != MX_OK)
+        goto out;
+    status = run(argv, &scratch, &log, &reason);
+    if (status == MX_OK)
+        status = mxgen_scratch_read(&scratch, "out.cubin", &made.data, &made.size_bytes, &reason);
+    if (status != MX_OK) {
+        status = mx_fail(err, status, "kernel %s and the %zu others of its module: %.900s",
+                         specs[0].name, n_specs - 1, reason.message);
+        goto out;
+    }
+    status = fill_info(specs, n_specs, log, &made, err);
+out:
+    if (status == MX_OK)
+        *cubin = made;
+    else
+        mxgen_output_finish(&made);
+    free(log);
+    mxgen_scratch_destroy(&scratch);
+    return status;
+}
