@@ -8,6 +8,7 @@
 
 #include "mxgen/pack.h"
 #include "templates/mx_block.h"
+#include "templates/mx_launch.h"
 
 typedef struct plan {
     mxgen_key key;
@@ -44,13 +45,6 @@ typedef struct place {
     mxe_value remaining;          /* i64: elements from the block's first to the row's end */
 } place;
 
-static mxe_value names_param(mxe *e, const char *format, int k)
-{
-    char name[32];
-    snprintf(name, sizeof(name), format, k);
-    return mxe_param(e, name);
-}
-
 /* Sum of coordinate * stride over the row dimensions, in elements, for x and y. */
 static void row_offsets(mxe *e, const plan *p, mxe_value row, mxe_value *x, mxe_value *y)
 {
@@ -58,15 +52,15 @@ static void row_offsets(mxe *e, const plan *p, mxe_value row, mxe_value *x, mxe_
     mxe_value index = mxe_zext(e, row, type);
     *x = *y = mxe_i64(e, 0);
     for (int k = 0; k < p->dims; k++) {
-        mxe_value size = mxe_zext(e, names_param(e, "size%d", k), type);
-        mxe_value stride = mxe_zext(e, names_param(e, "row_stride%d", k), type);
+        mxe_value size = mxe_zext(e, mx_dim_param(e, "size", k), type);
+        mxe_value stride = mxe_zext(e, mx_dim_param(e, "row_stride", k), type);
         mxe_value above = mxe_udiv(e, index, stride);
         mxe_value turns = mxe_udiv(e, above, size);
         mxe_value at = mxe_zext(e, mxe_sub(e, above, mxe_mul(e, turns, size)), MXE_I64);
         if (p->key.op != MX_OP_FROM)
-            *x = mxe_add(e, *x, mxe_mul(e, at, names_param(e, "x_stride%d", k)));
+            *x = mxe_add(e, *x, mxe_mul(e, at, mx_dim_param(e, "x_stride", k)));
         if (p->key.op != MX_OP_TO)
-            *y = mxe_add(e, *y, mxe_mul(e, at, names_param(e, "y_stride%d", k)));
+            *y = mxe_add(e, *y, mxe_mul(e, at, mx_dim_param(e, "y_stride", k)));
     }
 }
 
@@ -315,16 +309,10 @@ static const mxgen_param params[] = {
 static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
 {
     plan p = plan_of(spec);
-    const mxgen_target *target = spec->target;
     int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
-    if (p.lanes_per_block > 1 && !mxgen_target_has(target, MXGEN_CAP_EXCHANGE))
-        return snprintf(why, why_bytes, "LANES_PER_BLOCK %d: lanes of %s cannot share a block",
-                        p.lanes_per_block, target->name),
-               false;
-    if (p.warps * target->lanes > target->max_threads * target->simd_width)
-        return snprintf(why, why_bytes, "num_warps %d: %s runs %d threads a program at most",
-                        p.warps, target->name, target->max_threads),
-               false;
+    if (!mx_lanes_fit(spec, p.lanes_per_block, why, why_bytes) ||
+        !mx_warps_fit(spec, p.warps, why, why_bytes))
+        return false;
     if (blocks % (p.step_blocks * p.warps))
         return snprintf(
                    why, why_bytes,
@@ -367,9 +355,11 @@ static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name
                       p->elem_bytes);
 }
 
-static void describe_packed(mxgen_kernel *kernel, const plan *p, unsigned flags)
+/* Blocks may lie apart, and so may their bytes. */
+static void describe_packed(mxgen_kernel *kernel, const plan *p)
 {
-    mxgen_kernel_pointer(kernel, "p", flags, p->packed_runs ? p->record_align : 1);
+    mxgen_kernel_pointer(kernel, "p", mx_pointer_flags(p->key.op, p->key.op == MX_OP_TO),
+                         p->packed_runs ? p->record_align : 1);
     if (!p->packed_runs)
         return;
     mxgen_kernel_rule(kernel, "the bytes of a packed block lie side by side", "p_byte_stride == 1");
@@ -378,45 +368,21 @@ static void describe_packed(mxgen_kernel *kernel, const plan *p, unsigned flags)
                       p->record_align);
 }
 
-static void describe_dims(mxgen_kernel *kernel, const plan *p)
-{
-    static const char *const sizes[] = {"size0", "size1", "size2", "size3",
-                                        "size4", "size5", "size6"};
-    static const char *const rows[] = {"row_stride0", "row_stride1", "row_stride2", "row_stride3",
-                                       "row_stride4", "row_stride5", "row_stride6"};
-    static const char *const x[] = {"x_stride0", "x_stride1", "x_stride2", "x_stride3",
-                                    "x_stride4", "x_stride5", "x_stride6"};
-    static const char *const y[] = {"y_stride0", "y_stride1", "y_stride2", "y_stride3",
-                                    "y_stride4", "y_stride5", "y_stride6"};
-    mxgen_kernel_rule(kernel, "no more row dimensions than the kernel divides by", "n_dims <= %d",
-                      p->dims);
-    for (int k = 0; k < p->dims; k++) {
-        mxgen_kernel_scalar(kernel, sizes[k], MXE_ARG_I64, "dim%d_size", k);
-        mxgen_kernel_scalar(kernel, rows[k], MXE_ARG_I64, "dim%d_row_stride", k);
-        if (p->key.op != MX_OP_FROM)
-            mxgen_kernel_scalar(kernel, x[k], MXE_ARG_I64, "dim%d_x_stride", k);
-        if (p->key.op != MX_OP_TO)
-            mxgen_kernel_scalar(kernel, y[k], MXE_ARG_I64, "dim%d_y_stride", k);
-    }
-}
-
 static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
 {
     plan p = plan_of(spec);
     int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
-    unsigned alone = p.key.op == MX_OP_QDQ ? 0 : MXE_ARG_NOALIAS;
     kernel->threads = spec->target->simd_width > 1 ? 1 : p.warps * spec->target->lanes;
     snprintf(kernel->grid_x, sizeof(kernel->grid_x), "ceil_div(n_blocks, %d)", blocks);
     if (p.index_bits == 32)
         mxgen_kernel_rule(kernel, "blocks are counted in 31 bits", "n_blocks <= 2147483647 - %d",
                           2 * blocks);
     if (p.key.op != MX_OP_FROM)
-        describe_plain(kernel, &p, "x", alone | (alone ? MXE_ARG_READONLY : 0));
+        describe_plain(kernel, &p, "x", mx_pointer_flags(p.key.op, false));
     if (p.key.op != MX_OP_QDQ)
-        describe_packed(kernel, &p,
-                        alone | (p.key.op == MX_OP_TO ? MXE_ARG_WRITEONLY : MXE_ARG_READONLY));
+        describe_packed(kernel, &p);
     if (p.key.op != MX_OP_TO)
-        describe_plain(kernel, &p, "y", alone | (alone ? MXE_ARG_WRITEONLY : 0));
+        describe_plain(kernel, &p, "y", mx_pointer_flags(p.key.op, true));
     mxgen_kernel_scalar(kernel, "steps", MXE_ARG_I64, "%d", blocks / (p.step_blocks * p.warps));
     mxgen_kernel_scalar(kernel, "n_blocks", MXE_ARG_I64, "n_blocks");
     mxgen_kernel_scalar(kernel, "bpr", MXE_ARG_I64, "bpr");
@@ -429,7 +395,9 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         mxgen_kernel_scalar(kernel, "p_block_stride", MXE_ARG_I64, "p_block_stride");
         mxgen_kernel_scalar(kernel, "p_byte_stride", MXE_ARG_I64, "p_byte_stride");
     }
-    describe_dims(kernel, &p);
+    mxgen_kernel_rule(kernel, "no more row dimensions than the kernel divides by", "n_dims <= %d",
+                      p.dims);
+    mx_describe_dims(kernel, p.key.op, 0, p.dims - 1);
 }
 
 /* Few divisions first, then wide packed accesses, then lanes that share a block. */

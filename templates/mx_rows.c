@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "templates/mx_block.h"
+#include "templates/mx_launch.h"
 #include "templates/mx_stage.h"
 
 enum {
@@ -390,14 +391,6 @@ static void step_place(mxe *e, const plan *p, step *s, mxe_value row)
             mxe_mul(e, mxe_add(e, mxe_mul(e, row, mxe_param(e, "y_row_stride")), within), size);
 }
 
-/* Both are known to fit 31 bits: 64-bit division is a function of its own on GPUs. */
-static void divide(mxe *e, mxe_value a, mxe_value b, mxe_value *quotient, mxe_value *rest)
-{
-    mxe_value narrow = mxe_udiv(e, mxe_zext(e, a, MXE_I32), mxe_zext(e, b, MXE_I32));
-    *quotient = mxe_zext(e, narrow, MXE_I64);
-    *rest = mxe_sub(e, a, mxe_mul(e, *quotient, b));
-}
-
 /* Steps over a contiguous range of packed blocks. */
 static void emit_range(mxe *e, const plan *p, step *s, mxe_value index)
 {
@@ -407,7 +400,7 @@ static void emit_range(mxe *e, const plan *p, step *s, mxe_value index)
     mxe_if_begin(e, &branch, mxe_slt(e, s->first, total));
     s->limit = min_i32(e, mxe_sub(e, total, s->first));
     if (p->ragged)
-        divide(e, s->first, mxe_param(e, "bpr"), &row, &s->column);
+        mx_divide(e, s->first, mxe_param(e, "bpr"), &row, &s->column);
     step_place(e, p, s, row);
     step_split(e, p, s);
     mxe_if_end(e, &branch);
@@ -442,7 +435,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     mxe_value steps = mxe_param(e, "steps");
     if (p.ragged && p.map == MAP_UNIFORM) {
         mxe_value whole = program;
-        divide(e, whole, mxe_param(e, "chunks"), &row, &program);
+        mx_divide(e, whole, mxe_param(e, "chunks"), &row, &program);
     }
     mxe_value i = mxe_for_begin(e, &loop, mxe_i64(e, 0), steps, mxe_i64(e, 1));
     mxe_value index = mxe_add(e, mxe_mul(e, program, steps), i);
@@ -482,17 +475,12 @@ static bool applies_target(const mxgen_spec *spec, const plan *p, char *why, siz
 {
     const mxgen_target *target = spec->target;
     bool host = target->simd_width > 1;
-    if (p->lanes_per_block > 1 && !mxgen_target_has(target, MXGEN_CAP_EXCHANGE))
-        return snprintf(why, why_bytes, "LANES_PER_BLOCK %d: lanes of %s cannot share a block",
-                        p->lanes_per_block, mxgen_target_name(target)),
-               false;
+    if (!mx_lanes_fit(spec, p->lanes_per_block, why, why_bytes) ||
+        !mx_warps_fit(spec, p->warps, why, why_bytes))
+        return false;
     if (host && p->map != MAP_UNIFORM)
         return snprintf(why, why_bytes, "ROW_MAP 1: lanes of %s must lie in one row",
                         mxgen_target_name(target)),
-               false;
-    if (p->warps * target->lanes > target->max_threads * target->simd_width)
-        return snprintf(why, why_bytes, "num_warps %d: %s runs %d threads a program at most",
-                        p->warps, mxgen_target_name(target), target->max_threads),
                false;
     if (p->staged && p->warps * p->region_bytes > target->lds_bytes)
         return snprintf(why, why_bytes, "STAGED: %d bytes of shared memory, %s has %d",
@@ -543,22 +531,11 @@ static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name
                           "dim0_%s_stride %% %d == 0 && len %% %d == 0", name, p->vec, p->vec);
 }
 
-static void describe_packed(mxgen_kernel *kernel, const plan *p, unsigned flags)
-{
-    int align_bytes = p->staged ? 16 : p->record_align;
-    mxgen_kernel_pointer(kernel, "p", flags, align_bytes);
-    mxgen_kernel_rule(kernel, "packed blocks follow each other without gaps",
-                      "p_block_stride == %d && p_byte_stride == 1", p->block_bytes);
-    mxgen_kernel_rule(kernel, "packed bytes are aligned to the accesses", "p_align >= %d",
-                      align_bytes);
-}
-
 static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
 {
     plan p = plan_of(spec);
     int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
     bool uniform = p.ragged && p.map == MAP_UNIFORM;
-    unsigned alone = p.key.op == MX_OP_QDQ ? 0 : MXE_ARG_NOALIAS;
     kernel->threads = spec->target->simd_width > 1 ? 1 : p.warps * spec->target->lanes;
     kernel->lds_bytes = p.staged ? p.warps * p.region_bytes : 0;
     if (!p.ragged)
@@ -569,12 +546,11 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         mxgen_kernel_rule(kernel, "blocks are counted in 31 bits", "n_blocks <= 2147483647 - %d",
                           2 * blocks);
     if (p.key.op != MX_OP_FROM)
-        describe_plain(kernel, &p, "x", alone | MXE_ARG_READONLY * (alone != 0));
+        describe_plain(kernel, &p, "x", mx_pointer_flags(p.key.op, false));
     if (p.key.op != MX_OP_QDQ)
-        describe_packed(kernel, &p,
-                        alone | (p.key.op == MX_OP_TO ? MXE_ARG_WRITEONLY : MXE_ARG_READONLY));
+        mx_describe_packed(kernel, &p.key, p.staged ? 16 : p.record_align);
     if (p.key.op != MX_OP_TO)
-        describe_plain(kernel, &p, "y", alone | MXE_ARG_WRITEONLY * (alone != 0));
+        describe_plain(kernel, &p, "y", mx_pointer_flags(p.key.op, true));
     mxgen_kernel_scalar(kernel, "steps", MXE_ARG_I64, "%d", blocks / (p.step_blocks * p.warps));
     if (uniform) {
         snprintf(kernel->grid_x, sizeof(kernel->grid_x), "rows * ceil_div(bpr, %d)", blocks);

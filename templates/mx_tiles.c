@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "templates/mx_block.h"
+#include "templates/mx_launch.h"
 
 enum {
     OUTER_DIMS = 3,    /* row dimensions beside the inner one */
@@ -349,34 +350,21 @@ static void tile_on_host(mxe *e, const plan *p, const tile *t)
     mxe_for_end(e, &loop);
 }
 
-/* All fit 31 bits by the rules. */
-static void divide(mxe *e, mxe_value *rest, mxe_value by, mxe_value *digit)
-{
-    mxe_value divisor = mxe_zext(e, by, MXE_I32);
-    mxe_value above = mxe_udiv(e, *rest, divisor);
-    *digit = mxe_zext(e, mxe_sub(e, *rest, mxe_mul(e, above, divisor)), MXE_I64);
-    *rest = above;
-}
-
 /* program -> tile along the columns, tile along the axis, outer coordinates. */
 static void place_tile(mxe *e, const plan *p, tile *t)
 {
-    static const char *const sizes[OUTER_DIMS] = {"size1", "size2", "size3"};
-    static const char *const rows[OUTER_DIMS] = {"row_stride1", "row_stride2", "row_stride3"};
-    static const char *const xs[OUTER_DIMS] = {"x_stride1", "x_stride2", "x_stride3"};
-    static const char *const ys[OUTER_DIMS] = {"y_stride1", "y_stride2", "y_stride3"};
-    mxe_value rest = mxe_zext(e, mxe_program_id(e), MXE_I32), minor, major, zero = mxe_i64(e, 0);
+    mxe_value rest = mxe_program_id(e), minor, major, zero = mxe_i64(e, 0);
     mxe_value bpr = mxe_param(e, "bpr"), x = zero, y = zero, row = zero;
-    divide(e, &rest, mxe_param(e, "minor_tiles"), &minor);
-    divide(e, &rest, mxe_param(e, "major_tiles"), &major);
-    for (int k = 0; k < OUTER_DIMS; k++) {
+    mx_divide(e, rest, mxe_param(e, "minor_tiles"), &rest, &minor);
+    mx_divide(e, rest, mxe_param(e, "major_tiles"), &rest, &major);
+    for (int k = 1; k <= OUTER_DIMS; k++) {
         mxe_value at;
-        divide(e, &rest, mxe_param(e, sizes[k]), &at);
-        row = mxe_add(e, row, mxe_mul(e, at, mxe_param(e, rows[k])));
+        mx_divide(e, rest, mx_dim_param(e, "size", k), &rest, &at);
+        row = mxe_add(e, row, mxe_mul(e, at, mx_dim_param(e, "row_stride", k)));
         if (p->key.op != MX_OP_FROM)
-            x = mxe_add(e, x, mxe_mul(e, at, mxe_param(e, xs[k])));
+            x = mxe_add(e, x, mxe_mul(e, at, mx_dim_param(e, "x_stride", k)));
         if (p->key.op != MX_OP_TO)
-            y = mxe_add(e, y, mxe_mul(e, at, mxe_param(e, ys[k])));
+            y = mxe_add(e, y, mxe_mul(e, at, mx_dim_param(e, "y_stride", k)));
     }
     mxe_value along_axis = mxe_ne(e, mxe_param(e, "axis_first"), zero);
     mxe_value m = mxe_mul(e, mxe_select(e, along_axis, minor, major), mxe_i64(e, p->block_m));
@@ -445,10 +433,8 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
                         "VEC %d, num_warps %d, STAGED %d: lanes of %s are single columns", p.vec,
                         p.warps, p.staged, target->name),
                false;
-    if (p.warps * target->lanes > target->max_threads * target->simd_width)
-        return snprintf(why, why_bytes, "num_warps %d: %s runs %d threads a program at most",
-                        p.warps, target->name, target->max_threads),
-               false;
+    if (!mx_warps_fit(spec, p.warps, why, why_bytes))
+        return false;
     if (!host && (p.block_m * p.column_threads % p.threads || p.threads % p.column_threads))
         return snprintf(
                    why, why_bytes,
@@ -505,39 +491,17 @@ static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name
                           name, p->vec, name, p->vec, name, p->vec, name, p->vec);
 }
 
-static void describe_packed(mxgen_kernel *kernel, const plan *p, unsigned flags)
+static void describe_packed(mxgen_kernel *kernel, const plan *p)
 {
-    int align_bytes = p->staged == STAGED_CHUNKS ? CHUNK : p->record_align;
-    mxgen_kernel_pointer(kernel, "p", flags, align_bytes);
-    mxgen_kernel_rule(kernel, "packed blocks follow each other without gaps",
-                      "p_block_stride == %d && p_byte_stride == 1", p->block_bytes);
-    mxgen_kernel_rule(kernel, "packed bytes are aligned to the accesses", "p_align >= %d",
-                      align_bytes);
+    mx_describe_packed(kernel, &p->key, p->staged == STAGED_CHUNKS ? CHUNK : p->record_align);
     if (p->staged == STAGED_CHUNKS)
         mxgen_kernel_rule(kernel, "a row's records are a multiple of 16 bytes",
                           "bpr * %d %% %d == 0", p->block_bytes, CHUNK);
 }
 
-static void describe_outer(mxgen_kernel *kernel, const plan *p)
-{
-    static const char *const sizes[] = {"size1", "size2", "size3"};
-    static const char *const rows[] = {"row_stride1", "row_stride2", "row_stride3"};
-    static const char *const xs[] = {"x_stride1", "x_stride2", "x_stride3"};
-    static const char *const ys[] = {"y_stride1", "y_stride2", "y_stride3"};
-    for (int k = 1; k <= OUTER_DIMS; k++) {
-        mxgen_kernel_scalar(kernel, sizes[k - 1], MXE_ARG_I64, "dim%d_size", k);
-        mxgen_kernel_scalar(kernel, rows[k - 1], MXE_ARG_I64, "dim%d_row_stride", k);
-        if (p->key.op != MX_OP_FROM)
-            mxgen_kernel_scalar(kernel, xs[k - 1], MXE_ARG_I64, "dim%d_x_stride", k);
-        if (p->key.op != MX_OP_TO)
-            mxgen_kernel_scalar(kernel, ys[k - 1], MXE_ARG_I64, "dim%d_y_stride", k);
-    }
-}
-
 static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
 {
     plan p = plan_of(spec);
-    unsigned alone = p.key.op == MX_OP_QDQ ? 0 : MXE_ARG_NOALIAS;
     bool axis_first = mxgen_spec_param(spec, "ORDER") == 1;
     char m_tiles[40], n_tiles[40];
     snprintf(m_tiles, sizeof(m_tiles), "ceil_div(bpr, %d)", p.block_m);
@@ -554,12 +518,11 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         mxgen_kernel_rule(kernel, "the inner dimension is a multiple of VEC",
                           "dim0_size %% %d == 0", p.vec);
     if (p.key.op != MX_OP_FROM)
-        describe_plain(kernel, &p, "x", alone | (alone ? MXE_ARG_READONLY : 0));
+        describe_plain(kernel, &p, "x", mx_pointer_flags(p.key.op, false));
     if (p.key.op != MX_OP_QDQ)
-        describe_packed(kernel, &p,
-                        alone | (p.key.op == MX_OP_TO ? MXE_ARG_WRITEONLY : MXE_ARG_READONLY));
+        describe_packed(kernel, &p);
     if (p.key.op != MX_OP_TO)
-        describe_plain(kernel, &p, "y", alone | (alone ? MXE_ARG_WRITEONLY : 0));
+        describe_plain(kernel, &p, "y", mx_pointer_flags(p.key.op, true));
     mxgen_kernel_scalar(kernel, "minor_tiles", MXE_ARG_I64, "%s", axis_first ? m_tiles : n_tiles);
     mxgen_kernel_scalar(kernel, "major_tiles", MXE_ARG_I64, "%s", axis_first ? n_tiles : m_tiles);
     mxgen_kernel_scalar(kernel, "axis_first", MXE_ARG_I64, "%d", axis_first);
@@ -573,7 +536,7 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         mxgen_kernel_scalar(kernel, "x_axis_stride", MXE_ARG_I64, "x_axis_stride");
     if (p.key.op != MX_OP_TO)
         mxgen_kernel_scalar(kernel, "y_axis_stride", MXE_ARG_I64, "y_axis_stride");
-    describe_outer(kernel, &p);
+    mx_describe_dims(kernel, p.key.op, 1, OUTER_DIMS);
 }
 
 /* Staged in chunks first; rows of whole blocks without guards; a word a load, two for qdq; tiles

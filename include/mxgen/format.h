@@ -3,7 +3,11 @@
  * A block is 16 consecutive elements along one axis. With QB code bits, block exponent E (largest
  * exponent field minus bias) and a demotion bit for each pair of elements, element i decodes to
  * q_i * 2^max(E - demoted - QB + 2, -126). The packed block holds E + 127, the 8 demotion bits and
- * 16 codes. */
+ * 16 codes.
+ *
+ * The exponent is read in the element's own type: zero and subnormals of f32 and bf16 have -127, of
+ * f16 (bias 15) -15. A block of zeros is therefore all zero bytes from f32 and bf16, and has 112 in
+ * its first byte from f16. */
 #ifndef MXGEN_FORMAT_H
 #define MXGEN_FORMAT_H
 

@@ -1,0 +1,26 @@
+/* What the templates' descriptors say alike: fitting a target, and how row dimensions and packed
+ * bytes become rules and arguments. */
+#ifndef MXGEN_MX_LAUNCH_H
+#define MXGEN_MX_LAUNCH_H
+
+#include "gen/template.h"
+
+/* Whether a program of `warps` warps fits the target; if not, `why` says so. */
+bool mx_warps_fit(const mxgen_spec *spec, int warps, char *why, size_t why_bytes);
+/* Whether `lanes` lanes can share a block. */
+bool mx_lanes_fit(const mxgen_spec *spec, int lanes, char *why, size_t why_bytes);
+
+/* What pointers of the operation may promise: in place, x and y of qdq are one buffer. */
+unsigned mx_pointer_flags(mx_op op, bool is_output);
+
+/* Arguments sizeK, row_strideK, x_strideK, y_strideK of the row dimensions first .. last. */
+void mx_describe_dims(mxgen_kernel *kernel, mx_op op, int first, int last);
+/* The argument p of blocks without gaps, at a multiple of align_bytes. */
+void mx_describe_packed(mxgen_kernel *kernel, const mxgen_key *key, int align_bytes);
+
+/* The argument named by a stem and a number, such as "size" and 2. */
+mxe_value mx_dim_param(mxe *e, const char *stem, int dim);
+/* i64 / i64 of values that fit 31 bits: 64-bit division is a function of its own on GPUs. */
+void mx_divide(mxe *e, mxe_value a, mxe_value b, mxe_value *quotient, mxe_value *rest);
+
+#endif
