@@ -270,9 +270,10 @@ static void run_reference(void *user, int64_t begin, int64_t end)
 
 static mx_status host_reference(mxrt_backend *backend, const mxrt_problem *problem, mx_error *err)
 {
-    mxrt_problem job = *problem;
+    mxrt_problem job;
 
     (void)err;
+    mxrt_problem_copy(&job, problem);
     mxrt_host_pool_run(
         backend->pool, job.n_blocks,
         mxrt_host_pool_chunk(backend->pool, job.n_blocks, mxrt_problem_bytes(problem)),

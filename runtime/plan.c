@@ -173,11 +173,12 @@ void mxrt_plan_destroy(mxrt_plan *plan)
 static mx_status run_elsewhere(const mxrt_plan *plan, const void *in_data, void *out_data,
                                mxrt_stream stream, mx_error *err)
 {
-    mxrt_problem problem = plan->problem;
+    mxrt_problem problem;
     const mxrt_selection *selection = &plan->selection;
     mxrt_selection adapted;
     mx_status status;
 
+    mxrt_problem_copy(&problem, &plan->problem);
     if ((status = mxrt_problem_rebind(&problem, in_data, out_data, err)))
         return status;
     if (selection->variant &&

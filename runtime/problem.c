@@ -1,6 +1,8 @@
 #include "runtime/problem.h"
 
 #include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
 
 #include <mxgen/error.h>
 
@@ -255,8 +257,9 @@ static int overlap_found(const overlap_set *set)
 
 static mx_status view_overlap(const view *v, int is_input, mx_error *err)
 {
-    overlap_set set = {.n = 0};
+    overlap_set set; /* not cleared: see view_init */
 
+    set.n = 0;
     if (!v->extent_bytes)
         return MX_OK;
     for (int i = 0; i < v->ndim; i++) {
@@ -312,41 +315,42 @@ static mx_status view_address(view *v, const DLTensor *tensor, int null_ok, mx_e
     return check_address(v->name, v->address, v->element_bytes, v->extent_bytes, err);
 }
 
-static mx_status view_init(view *out, const DLTensor *tensor, const view_rules *rules,
+/* In place, as clearing and copying arrays for the most dimensions would take longer than all the
+ * checks; on failure `v` is of no use. */
+static mx_status view_init(view *v, const DLTensor *tensor, const view_rules *rules,
                            mx_dtype *dtype, mx_error *err)
 {
-    view v = {.name = rules->name, .element_bytes = 1};
     mx_status status;
 
+    v->name = rules->name;
+    v->element_bytes = 1;
     if (!tensor)
-        return mx_fail(err, MX_ERR_INVALID, "%s is NULL", v.name);
+        return mx_fail(err, MX_ERR_INVALID, "%s is NULL", v->name);
     if (tensor->device.device_type != rules->device.device_type ||
         tensor->device.device_id != rules->device.device_id)
         return mx_fail(err, MX_ERR_INVALID,
                        "%s is on DLPack device type %d, id %d, but the device wants type %d, id "
                        "%d; copy the tensor there",
-                       v.name, (int)tensor->device.device_type, tensor->device.device_id,
+                       v->name, (int)tensor->device.device_type, tensor->device.device_id,
                        (int)rules->device.device_type, rules->device.device_id);
-    if ((status = check_ndim(v.name, tensor->ndim, err)))
+    if ((status = check_ndim(v->name, tensor->ndim, err)))
         return status;
     if (!tensor->shape)
-        return mx_fail(err, MX_ERR_INVALID, "%s: shape is NULL", v.name);
+        return mx_fail(err, MX_ERR_INVALID, "%s: shape is NULL", v->name);
     if (rules->is_packed) {
-        status = check_packed_dtype(tensor, v.name, err);
-    } else if (!(status = plain_dtype(tensor, v.name, dtype, err))) {
-        v.element_bytes = mx_dtype_get(*dtype)->bytes;
+        status = check_packed_dtype(tensor, v->name, err);
+    } else if (!(status = plain_dtype(tensor, v->name, dtype, err))) {
+        v->element_bytes = mx_dtype_get(*dtype)->bytes;
     }
-    if (status || (status = check_sizes(v.name, tensor->ndim, tensor->shape, err)))
+    if (status || (status = check_sizes(v->name, tensor->ndim, tensor->shape, err)))
         return status;
-    v.ndim = tensor->ndim;
-    for (int i = 0; i < v.ndim; i++)
-        v.shape[i] = tensor->shape[i];
-    if ((status = view_strides(&v, tensor, err)) || (status = view_extent(&v, err)) ||
-        (status = view_overlap(&v, rules->is_input, err)) ||
-        (status = view_address(&v, tensor, rules->null_ok, err)))
+    v->ndim = tensor->ndim;
+    for (int i = 0; i < v->ndim; i++)
+        v->shape[i] = tensor->shape[i];
+    if ((status = view_strides(v, tensor, err)) || (status = view_extent(v, err)) ||
+        (status = view_overlap(v, rules->is_input, err)))
         return status;
-    *out = v;
-    return MX_OK;
+    return view_address(v, tensor, rules->null_ok, err);
 }
 
 /* ---- Two tensors ---- */
@@ -572,20 +576,20 @@ mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request,
                                                         request->format, err)))
         return status;
 
-    mxrt_problem problem = {
-        .op = op,
-        .format = request->format,
-        .dtype = op == MX_OP_FROM ? out_dtype : in_dtype,
-        .profile = request->profile,
-        .n_blocks = blocks.n_blocks,
-        .rows = blocks.rows,
-        .len = blocks.len,
-        .bpr = blocks.bpr,
-    };
+    mxrt_problem problem;
+    memset(&problem, 0, offsetof(mxrt_problem, dims));
+    problem.op = op;
+    problem.format = request->format;
+    problem.dtype = op == MX_OP_FROM ? out_dtype : in_dtype;
+    problem.profile = request->profile;
+    problem.n_blocks = blocks.n_blocks;
+    problem.rows = blocks.rows;
+    problem.len = blocks.len;
+    problem.bpr = blocks.bpr;
     canonicalise(&problem, &in, &result, axis);
     if ((status = check_alias(&problem, err)))
         return status;
-    *out = problem;
+    mxrt_problem_copy(out, &problem);
     return MX_OK;
 }
 

@@ -5,6 +5,9 @@
 #ifndef MXRT_PROBLEM_H
 #define MXRT_PROBLEM_H
 
+#include <stddef.h>
+#include <string.h>
+
 #include <mxgen/rt.h>
 
 #include "runtime/pack_vars.h"
@@ -31,9 +34,15 @@ typedef struct mxrt_problem {
     int64_t x_axis_stride, y_axis_stride;  /* elements; 1 if len is 1 */
     int64_t p_block_stride, p_byte_stride; /* bytes; packed without gaps if there is one block */
     int n_dims;                            /* may exceed MXPACK_MAX_ROW_DIMS: no kernel then */
-    mxrt_dim dims[MXRT_MAX_DIMS];
     mxrt_buffer buffers[MXRT_BUFFER_COUNT];
+    mxrt_dim dims[MXRT_MAX_DIMS]; /* the first n_dims are set */
 } mxrt_problem;
+
+/* Without the dimensions that are not there, which are most of a problem. */
+static inline void mxrt_problem_copy(mxrt_problem *out, const mxrt_problem *from)
+{
+    memcpy(out, from, offsetof(mxrt_problem, dims) + (size_t)from->n_dims * sizeof(from->dims[0]));
+}
 
 /* Which buffer an operation reads or writes. */
 static inline int mxrt_op_input(mx_op op)

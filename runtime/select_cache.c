@@ -35,9 +35,13 @@ void mxrt_select_cache_destroy(mxrt_select_cache *cache)
 
 static slot *find_slot(mxrt_select_cache *cache, const int64_t *values)
 {
+    /* Dimensions that are not there have the same values always. */
+    int64_t n_dims = values[MXRT_VAR_N_DIMS];
+    int n_words =
+        n_dims >= 0 && n_dims < MXPACK_MAX_ROW_DIMS ? MXRT_VAR_DIM((int)n_dims, 0) : KEY_WORDS;
     uint64_t hash = 0;
 
-    for (int i = 0; i < KEY_WORDS; i++) {
+    for (int i = 0; i < n_words; i++) {
         hash = (hash ^ (uint64_t)values[i]) * 0x9e3779b97f4a7c15u;
         hash ^= hash >> 29;
     }
