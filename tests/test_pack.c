@@ -614,6 +614,7 @@ static const struct {
     {"info", "null", "info: not "},
     {"info", "{\"vgprs\": \"many\"}", "info: \"vgprs\" must be an integer"},
     {"info", "{\"spills\": 1.5}", "info: \"spills\" must be an integer"},
+    {"info", "{\"registers\": \"many\"}", "info: \"registers\" must be an integer"},
     {"info", "{\"x\": null}", "info: \"x\" must be a plain value"},
     {"info", "{\"\xff\": 1}", "info: not JSON"},
     {"rules", "{}", "rules: not an array"},
