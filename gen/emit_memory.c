@@ -250,23 +250,30 @@ static void rows_load4(mxe *e, const mxe_addr *addr, LLVMValueRef uniform, int f
         out[first + i] = mxe_wrap(v[i], MXE_I32, true);
 }
 
-static void rows_store4(mxe *e, const mxe_addr *addr, LLVMValueRef uniform, int first, int n,
-                        int align_bytes, unsigned flags, const mxe_value *values)
+/* Up to 16 words of every lane. A lane's words are stored one after the other, so that streaming
+ * stores fill whole cache lines. */
+static void rows_store_words(mxe *e, const mxe_addr *addr, LLVMValueRef uniform, int n,
+                             int align_bytes, unsigned flags, const mxe_value *values)
 {
     LLVMTypeRef vector = mxe_llvm_type(e, MXE_I32, true);
-    LLVMValueRef bytes = LLVMConstInt(e->types[MXE_I64], (unsigned long long)(first * 4), 0);
-    LLVMValueRef v[4];
-    for (int i = 0; i < 4; i++)
-        v[i] = i < n ? mxe_varying_at(e, values[first + i]).ref : LLVMGetPoison(vector);
-    transpose4(e, v);
+    LLVMValueRef v[16];
+    for (int i = 0; i < (n + 3) / 4 * 4; i++)
+        v[i] = i < n ? mxe_varying_at(e, values[i]).ref : LLVMGetPoison(vector);
+    for (int first = 0; first < n; first += 4)
+        transpose4(e, v + first);
     for (int lane = 0; lane < e->simd_width; lane++) {
-        int lanes[4];
-        for (int i = 0; i < n; i++)
-            lanes[i] = lane / 4 * 4 + i;
-        LLVMValueRef row = shuffle(e, v[lane % 4], LLVMGetPoison(vector), lanes, n);
         LLVMValueRef pointer = lane_pointer(e, addr, uniform, lane);
-        build_store(e, row, offset_pointer(e, pointer, bytes), align_bytes,
-                    host_flags(flags, n * 4, align_bytes));
+        for (int first = 0; first < n; first += 4) {
+            int lanes[4], count = n - first < 4 ? n - first : 4;
+            for (int i = 0; i < count; i++)
+                lanes[i] = lane / 4 * 4 + i;
+            LLVMValueRef row = shuffle(e, v[first + lane % 4], LLVMGetPoison(vector), lanes, count);
+            LLVMValueRef bytes =
+                LLVMConstInt(e->types[MXE_I64], (unsigned long long)(first * 4), 0);
+            int align = part_align(align_bytes, first * 4);
+            build_store(e, row, offset_pointer(e, pointer, bytes), align,
+                        host_flags(flags, count * 4, align));
+        }
     }
 }
 
@@ -347,9 +354,11 @@ static void rows_store(mxe *e, const mxe_addr *addr, mxe_type type, int n, int a
         lanes_store(e, addr, uniform, type, n, align_bytes, predicate, values);
         return;
     }
-    for (int i = 0; i < n; i += 4)
-        rows_store4(e, addr, uniform, i, n - i < 4 ? n - i : 4, part_align(align_bytes, i * 4),
-                    flags, values);
+    if (n > 16) {
+        mxe_fail(e, "store of %d words a lane, at most 16", n);
+        return;
+    }
+    rows_store_words(e, addr, uniform, n, align_bytes, flags, values);
 }
 
 /* ---- Both ---- */

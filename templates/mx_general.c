@@ -291,7 +291,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
 /* ---- Descriptor ---- */
 
 static const int lanes_values[] = {1, 2, 4}, loads_values[] = {1, 2}, warps_values[] = {1, 2, 4, 8};
-static const int blocks_values[] = {32, 64, 128, 256, 512, 1024, 2048, 4096};
+static const int blocks_values[] = {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 static const int dims_values[] = {1, 2, 4, MXPACK_MAX_ROW_DIMS}, bits_values[] = {32, 64};
 static const int flag_values[] = {0, 1};
 
@@ -325,27 +325,27 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
     return true;
 }
 
-/* The declared set: GPUs, few and many row dimensions, blocks on one lane or on four, packed bytes
- * side by side or not (qdq: on two lanes, too), each with one, two and four steps a program (qdq:
- * eight, too); one variant with 64-bit indices. Host: one for all. */
+/* The declared set: GPUs, few row dimensions on four lanes a block and many on one, packed bytes
+ * side by side or not (qdq: few on one lane, too), each with one step a program up to 32; one
+ * variant with 64-bit indices. Host: one for all. */
 static bool explored(const mxgen_spec *spec)
 {
     plan p = plan_of(spec);
     int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
-    int steps = blocks / (p.step_blocks * p.warps), most = p.key.op == MX_OP_QDQ ? 8 : 4;
+    int steps = blocks / (p.step_blocks * p.warps);
+    bool many = p.dims == MXPACK_MAX_ROW_DIMS, alone = p.lanes_per_block == 1;
     if (spec->target->simd_width > 1)
-        return p.loads == 1 && p.warps == 1 && blocks == 256 && p.dims == MXPACK_MAX_ROW_DIMS &&
-               p.index_bits == 64;
-    if (p.warps != 4 || p.loads != 1 || steps > most)
+        return p.loads == 1 && p.warps == 1 && blocks == 256 && many && p.index_bits == 64;
+    if (p.warps != 4 || p.loads != 1 || steps > 32)
         return false;
     if (p.index_bits == 64)
-        return p.dims == MXPACK_MAX_ROW_DIMS && p.lanes_per_block == 1 && steps == 1 &&
-               !p.packed_runs;
-    if (p.dims != 2 && p.dims != MXPACK_MAX_ROW_DIMS)
-        return false;
+        return many && alone && steps == 1 && !p.packed_runs;
     if (p.key.profile == MX_PROFILE_DEMOTED_255)
-        return p.lanes_per_block == 1 && steps == 1;
-    return p.key.op == MX_OP_QDQ || p.lanes_per_block != 2;
+        return many && alone && steps == 1;
+    if (many)
+        return alone;
+    return p.dims == 2 && (p.lanes_per_block == 4 || (p.key.op == MX_OP_QDQ && alone) ||
+                           (p.key.op == MX_OP_QDQ && p.lanes_per_block == 2));
 }
 
 static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name, unsigned flags)

@@ -582,7 +582,7 @@ static bool explored(const mxgen_spec *spec)
     bool stages = p.key.op != MX_OP_QDQ;
     if (spec->target->simd_width > 1)
         return p.loads == 1 && blocks == 1024 && p.warps == 1 && (!p.ragged || p.vec == 1) &&
-               (!p.staged || (p.flags && p.key.op == MX_OP_TO));
+               !p.staged && !p.flags;
     if (p.flags == 0 || p.warps != 4 || (steps != 1 && steps != 2 && steps != 4))
         return false;
     if (p.key.profile == MX_PROFILE_DEMOTED_255 && (p.loads != 2 || steps == 2))
@@ -610,7 +610,7 @@ static double cost(const mxgen_spec *spec)
     int steps = blocks / (p.step_blocks * p.warps);
     double cost = 1.0 + 0.3 * (16.0 / (p.vec * p.elem_bytes) - 1.0);
     if (spec->target->simd_width > 1)
-        return cost + (p.flags ? 0.0 : 0.1) + (p.staged ? 0.05 : 0.0);
+        return cost + (p.flags ? 0.1 : 0.0) + (p.staged ? 0.05 : 0.0);
     if (p.key.op != MX_OP_QDQ && !p.staged)
         cost += 0.2;
     /* Lanes that share a block repeat its header's arithmetic; lanes that do not are apart, which
@@ -619,8 +619,8 @@ static double cost(const mxgen_spec *spec)
     if (p.count * p.elem_bytes > 16)
         cost += p.key.op == MX_OP_TO ? 0.01 * spec->target->scatter_percent : 0.1;
     cost += p.loads == 2 ? 0.0 : 0.02;
-    int best_steps = p.key.op == MX_OP_TO && p.elem_bytes == 2 ? 4 : 1;
-    cost += steps == best_steps ? 0.0 : steps == 2 ? 0.01 : 0.015;
+    int best_steps = p.key.op == MX_OP_TO && p.elem_bytes == 2 ? 2 : 1;
+    cost += steps == best_steps ? 0.0 : steps == 4 ? 0.015 : 0.01;
     return cost + (p.map == MAP_UNIFORM ? 0.01 : 0.0);
 }
 

@@ -407,7 +407,8 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
 /* ---- Descriptor ---- */
 
 static const int vec_values[] = {1, 2, 4}, warps_values[] = {1, 2, 4, 8};
-static const int m_values[] = {8, 16, 32, 64}, n_values[] = {16, 32, 64, 128};
+static const int m_values[] = {8, 16, 32, 64};
+static const int n_values[] = {16, 32, 64, 128, 256, 512};
 static const int staged_values[] = {0, 1, 2}, flag_values[] = {0, 1};
 
 #define VALUES(v) v, sizeof(v) / sizeof((v)[0])
@@ -462,8 +463,8 @@ static bool explored(const mxgen_spec *spec)
     plan p = plan_of(spec);
     int word = 4 / p.elem_bytes;
     if (spec->target->simd_width > 1)
-        return p.block_m == 8 && p.block_n == 64 && p.flags && !p.even &&
-               mxgen_spec_param(spec, "ORDER") == 1;
+        return p.block_m == 16 && p.block_n == 128 && !p.flags && !p.even &&
+               mxgen_spec_param(spec, "ORDER") == 0;
     if (!p.flags || p.warps != 4)
         return false;
     bool wide = p.vec == word || p.vec == (p.elem_bytes == 4 ? 2 : 1);
