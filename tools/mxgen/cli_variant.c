@@ -174,27 +174,48 @@ static mx_status cli_variant_copy(const mxrt_variant_info *info, cli_variant *ou
     return status;
 }
 
-/* The only variant of that name, or the only one in `target`. */
+/* How well a variant answers to `name`: 0 is its own name, more the later a short form
+ * (OP_FORMAT_DTYPE[_LAYOUT]) would come to it, -1 not at all. */
+static int64_t cli_name_distance(const mxrt_variant_info *info, const char *name)
+{
+    mxgen_key key;
+    mx_layout layout;
+    int has_layout;
+    if (!strcmp(info->name, name))
+        return 0;
+    if (cli_parse_key(name, &key, &has_layout) || strcmp(info->op, mx_op_name(key.op)) ||
+        strcmp(info->format, mx_format_get(key.format)->name) ||
+        strcmp(info->dtype, mx_dtype_get(key.dtype)->name) ||
+        strcmp(info->profile, mx_profile_name(MX_PROFILE_PACKED)) ||
+        mx_layout_parse(info->layout, &layout) || (has_layout && layout != key.layout))
+        return -1;
+    return 1 + ((int64_t)layout << 32) + info->rank;
+}
+
+/* The variant that answers best to the name, in `target` if that is given. */
 static mx_status cli_find_in_pack(const mxrt_pack *pack, const char *path, const char *target,
                                   const char *name, mxrt_variant_info *out, mx_error *err)
 {
-    int found = 0;
+    int64_t best = -1;
     size_t count = mxrt_pack_variant_count(pack);
     for (size_t i = 0; i < count; i++) {
         mxrt_variant_info info;
         mx_status status = mxrt_pack_variant(pack, i, &info, err);
         if (status != MX_OK)
             return status;
-        if (strcmp(info.name, name) || (target && strcmp(info.target, target)))
+        int64_t distance = cli_name_distance(&info, name);
+        if (distance < 0 || (target && strcmp(info.target, target)))
             continue;
-        if (found)
+        if (best >= 0 && strcmp(info.target, out->target))
             return mx_fail(err, MX_ERR_INVALID,
                            "%s has \"%s\" for %s and for %s: choose with --target", path, name,
                            out->target, info.target);
+        if (best >= 0 && best <= distance)
+            continue;
         *out = info;
-        found = 1;
+        best = distance;
     }
-    if (!found)
+    if (best < 0)
         return mx_fail(err, MX_ERR_NOT_FOUND, "%s has no kernel \"%s\"%s%s: see mxgen list", path,
                        name, target ? " for " : "", target ? target : "");
     return MX_OK;
@@ -206,9 +227,13 @@ mx_status cli_variant_from_pack(const char *path, const char *target, const char
     mxrt_pack *pack = NULL;
     cli_variant variant = {0};
     mxrt_variant_info info = {0};
+    const mxgen_target *known;
     mx_status status = mxrt_pack_open(path, &pack, err);
     if (status != MX_OK)
         return status;
+    /* Packs may have targets that this generator does not know. */
+    if (target && cli_parse_target(target, &known, NULL) == MX_OK)
+        target = mxgen_target_name(known);
     status = cli_find_in_pack(pack, path, target, name, &info, err);
     if (status == MX_OK)
         status = cli_variant_copy(&info, &variant, err);
