@@ -118,41 +118,6 @@ static const char *object_kind(const mxgen_target *target)
     return kinds[target->kind];
 }
 
-static mx_status write_variant(mxgen_pack_writer *writer, const mxgen_spec *spec,
-                               const char *target, int64_t object_id, const char *info,
-                               mx_error *err)
-{
-    char *params = NULL, *rules = NULL, *launch = NULL;
-    mx_status status = mxgen_spec_params_json(spec, &params, err);
-    if (status == MX_OK)
-        status = mxgen_spec_rules_json(spec, &rules, err);
-    if (status == MX_OK)
-        status = mxgen_spec_launch_json(spec, &launch, err);
-    if (status == MX_OK) {
-        mxgen_pack_variant row = {
-            .object_id = object_id,
-            .target = target,
-            .op = mx_op_name(spec->key.op),
-            .format = mx_format_get(spec->key.format)->name,
-            .dtype = mx_dtype_get(spec->key.dtype)->name,
-            .profile = mx_profile_name(spec->key.profile),
-            .layout = mx_layout_name(spec->key.layout),
-            .name = spec->name,
-            .symbol = spec->symbol,
-            .rank = spec->rank,
-            .params_json = params,
-            .rules_json = rules,
-            .launch_json = launch,
-            .info_json = info,
-        };
-        status = mxgen_pack_writer_variant(writer, &row, err);
-    }
-    free(params);
-    free(rules);
-    free(launch);
-    return status;
-}
-
 static mx_status write_object(mxgen_pack_writer *writer, const job *j, const char *target,
                               const char *kind, const mxgen_output *output, mx_error *err)
 {
@@ -160,7 +125,8 @@ static mx_status write_object(mxgen_pack_writer *writer, const job *j, const cha
     mx_status status = mxgen_pack_writer_object(writer, target, kind, output->data,
                                                 output->size_bytes, &object_id, err);
     for (size_t v = 0; v < j->n_specs && status == MX_OK; v++)
-        status = write_variant(writer, &j->specs[v], target, object_id, output->info_json[v], err);
+        status =
+            mxgen_spec_write(&j->specs[v], writer, target, object_id, output->info_json[v], err);
     return status;
 }
 

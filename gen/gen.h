@@ -78,6 +78,12 @@ mx_status mxgen_spec_rules_json(const mxgen_spec *spec, char **json, mx_error *e
 mx_status mxgen_spec_launch_json(const mxgen_spec *spec, char **json, mx_error *err);
 mx_status mxgen_spec_params_json(const mxgen_spec *spec, char **json, mx_error *err);
 
+/* Stores a variant's row, with rules and launch, under a target's name. */
+struct mxgen_pack_writer;
+mx_status mxgen_spec_write(const mxgen_spec *spec, struct mxgen_pack_writer *writer,
+                           const char *target, int64_t object_id, const char *info_json,
+                           mx_error *err);
+
 /* ---- Compilation ---- */
 
 typedef enum mxgen_stage {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gen/pack_writer.h"
 #include "gen/template.h"
 #include "mxgen/error.h"
 #include "mxgen/pack.h"
@@ -420,4 +421,38 @@ mx_status mxgen_spec_params_json(const mxgen_spec *spec, char **json, mx_error *
     for (int i = 0; i < spec->n_params; i++)
         json_object_set_new(params, spec->param_names[i], json_integer(spec->params[i]));
     return dump(params, json, err);
+}
+
+mx_status mxgen_spec_write(const mxgen_spec *spec, mxgen_pack_writer *writer, const char *target,
+                           int64_t object_id, const char *info_json, mx_error *err)
+{
+    char *params = NULL, *rules = NULL, *launch = NULL;
+    mx_status status = mxgen_spec_params_json(spec, &params, err);
+    if (status == MX_OK)
+        status = mxgen_spec_rules_json(spec, &rules, err);
+    if (status == MX_OK)
+        status = mxgen_spec_launch_json(spec, &launch, err);
+    if (status == MX_OK) {
+        mxgen_pack_variant row = {
+            .object_id = object_id,
+            .target = target,
+            .op = mx_op_name(spec->key.op),
+            .format = mx_format_get(spec->key.format)->name,
+            .dtype = mx_dtype_get(spec->key.dtype)->name,
+            .profile = mx_profile_name(spec->key.profile),
+            .layout = mx_layout_name(spec->key.layout),
+            .name = spec->name,
+            .symbol = spec->symbol,
+            .rank = spec->rank,
+            .params_json = params,
+            .rules_json = rules,
+            .launch_json = launch,
+            .info_json = info_json,
+        };
+        status = mxgen_pack_writer_variant(writer, &row, err);
+    }
+    free(params);
+    free(rules);
+    free(launch);
+    return status;
 }

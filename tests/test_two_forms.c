@@ -49,7 +49,7 @@ static void add_rows(mxgen_pack_writer *writer, const char *target, int64_t obje
 {
     mx_error error = {MX_OK, ""};
     for (int i = first_name; i < first_name + n; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof(name), "kernel_%d", i);
         mxgen_pack_variant row = pack_plain_variant(name);
         row.target = target;
@@ -132,7 +132,7 @@ static void check_kernels(rig *r, const char *const targets[3])
     ck_assert_msg(status == MX_OK, "%s", error.message);
     ck_assert_uint_eq(n, 3);
     for (size_t i = 0; i < n; i++) {
-        char name[16];
+        char name[32];
         mxrt_plan *plan = NULL;
         mxrt_plan_info info;
         snprintf(name, sizeof(name), "kernel_%zu", i);

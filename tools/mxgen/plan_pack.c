@@ -19,40 +19,6 @@ static mx_status plan_pack_meta(mxgen_pack_writer *writer, mx_error *err)
     return status;
 }
 
-static mx_status plan_pack_row(mxgen_pack_writer *writer, const mxgen_spec *spec, int64_t object_id,
-                               const char *info_json, mx_error *err)
-{
-    char *params = NULL, *rules = NULL, *launch = NULL;
-    mx_status status = mxgen_spec_params_json(spec, &params, err);
-    if (status == MX_OK)
-        status = mxgen_spec_rules_json(spec, &rules, err);
-    if (status == MX_OK)
-        status = mxgen_spec_launch_json(spec, &launch, err);
-    if (status == MX_OK) {
-        const mxgen_pack_variant row = {
-            .object_id = object_id,
-            .target = mxgen_target_name(spec->target),
-            .op = mx_op_name(spec->key.op),
-            .format = mx_format_get(spec->key.format)->name,
-            .dtype = mx_dtype_get(spec->key.dtype)->name,
-            .profile = mx_profile_name(spec->key.profile),
-            .layout = mx_layout_name(spec->key.layout),
-            .name = spec->name,
-            .symbol = spec->symbol,
-            .rank = spec->rank,
-            .params_json = params,
-            .rules_json = rules,
-            .launch_json = launch,
-            .info_json = info_json,
-        };
-        status = mxgen_pack_writer_variant(writer, &row, err);
-    }
-    free(params);
-    free(rules);
-    free(launch);
-    return status;
-}
-
 /* `info_json` is NULL or has one text a spec. */
 static mx_status plan_pack_write(const mxgen_spec *specs, size_t n_specs, const void *object,
                                  size_t object_bytes, char *const *info_json, void **data,
@@ -68,7 +34,8 @@ static mx_status plan_pack_write(const mxgen_spec *specs, size_t n_specs, const 
                                           cli_object_kind(specs[0].target), object, object_bytes,
                                           &object_id, err);
     for (size_t i = 0; status == MX_OK && i < n_specs; i++)
-        status = plan_pack_row(writer, &specs[i], object_id, info_json ? info_json[i] : "{}", err);
+        status = mxgen_spec_write(&specs[i], writer, mxgen_target_name(specs[i].target), object_id,
+                                  info_json ? info_json[i] : "{}", err);
     if (status == MX_OK)
         status = mxgen_pack_writer_serialize(writer, data, size_bytes, err);
     mxgen_pack_writer_destroy(writer);
