@@ -118,10 +118,16 @@ static int past_limit(const kernel *k, const reg_range *r, int n)
     return -1;
 }
 
-/* A kernel's own code may name only registers that it was given. */
+/* What follows an end may be the next kernel's. */
+static const inst *next_of_kernel(const inst *in)
+{
+    return strncmp(in->text, "s_endpgm", 8) ? in->succ : NULL;
+}
+
+/* A kernel's own code may name only registers that it was given: looked at up to its first end. */
 static bool check_registers(const kernel *k, const inst *in)
 {
-    for (; in; in = in->succ) {
+    for (; in; in = next_of_kernel(in)) {
         int r = past_limit(k, in->read, in->nread);
         if (r < 0)
             r = past_limit(k, in->write, in->nwrite);
