@@ -148,7 +148,6 @@ mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b);
 #define mxe_ashr(e, a, b) mxe_binary_at(MXE_AT(e), MXE_ASHR, (a), (b))
 #define mxe_umin(e, a, b) mxe_binary_at(MXE_AT(e), MXE_UMIN, (a), (b))
 #define mxe_umax(e, a, b) mxe_binary_at(MXE_AT(e), MXE_UMAX, (a), (b))
-#define mxe_smin(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SMIN, (a), (b))
 #define mxe_smax(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SMAX, (a), (b))
 #define mxe_fadd(e, a, b) mxe_binary_at(MXE_AT(e), MXE_FADD, (a), (b))
 #define mxe_fmul(e, a, b) mxe_binary_at(MXE_AT(e), MXE_FMUL, (a), (b))

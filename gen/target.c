@@ -4,8 +4,8 @@
 #include <string.h>
 
 #define AMD "amdgcn-amd-amdhsa"
-#define GFX9_CAPS (MXGEN_CAP_EXCHANGE | MXGEN_CAP_UNALIGNED | MXGEN_CAP_DPP | MXGEN_CAP_AGPR)
-#define RDNA_CAPS (MXGEN_CAP_EXCHANGE | MXGEN_CAP_UNALIGNED | MXGEN_CAP_DPP)
+#define GFX9_CAPS (MXGEN_CAP_EXCHANGE | MXGEN_CAP_UNALIGNED)
+#define RDNA_CAPS (MXGEN_CAP_EXCHANGE | MXGEN_CAP_UNALIGNED)
 
 /* The default features are what each chip's runtime reports most often: xnack off is not forced, so
  * that one object loads under both settings. */

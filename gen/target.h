@@ -15,8 +15,6 @@ enum {
     MXGEN_CAP_EXCHANGE = 1u << 0,   /* lanes of a warp can read each other's values */
     MXGEN_CAP_UNALIGNED = 1u << 1,  /* 4-byte global accesses at any address, in hardware */
     MXGEN_CAP_SPLIT_TAIL = 1u << 2, /* guarding costs: emit whole groups and the tail apart */
-    MXGEN_CAP_DPP = 1u << 3,        /* lane exchange within 16 lanes as an operand modifier */
-    MXGEN_CAP_AGPR = 1u << 4,       /* accumulation registers beside the vector registers */
 };
 
 struct mxgen_target {
