@@ -279,6 +279,25 @@ mxe_value mxe_fma_at(mxe *e, mxe_value a, mxe_value b, mxe_value c)
     return mxe_wrap(mxe_call_intrinsic(e, "llvm.fma", &type, 1, args, 3), MXE_F32, a.varying);
 }
 
+mxe_value mxe_funnel_at(mxe *e, mxe_value low, mxe_value high, mxe_value bits)
+{
+    bool varying = low.varying || high.varying || bits.varying;
+    if (low.type != MXE_I32 || high.type != MXE_I32 || bits.type != MXE_I32) {
+        mxe_fail(e, "funnel of %s, %s and %s", type_name(low.type), type_name(high.type),
+                 type_name(bits.type));
+        return mxe_poison(e, MXE_I32, varying);
+    }
+    if (!mxe_is_set(e, low) || !mxe_is_set(e, high) || !mxe_is_set(e, bits))
+        return mxe_poison(e, MXE_I32, varying);
+    unify(e, &low, &high);
+    unify(e, &low, &bits);
+    unify(e, &low, &high);
+    LLVMTypeRef type = mxe_llvm_type(e, MXE_I32, low.varying);
+    LLVMValueRef args[3] = {high.ref, low.ref, bits.ref};
+    LLVMValueRef word = mxe_call_intrinsic(e, "llvm.fshr", &type, 1, args, 3);
+    return mxe_wrap(word, MXE_I32, low.varying);
+}
+
 /* Without the flag each step costs corrections for NaN. */
 static mxe_value minmax_of_numbers(mxe *e, mxe_op op, mxe_value a, mxe_value b)
 {

@@ -148,6 +148,7 @@ mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b);
 #define mxe_ashr(e, a, b) mxe_binary_at(MXE_AT(e), MXE_ASHR, (a), (b))
 #define mxe_umin(e, a, b) mxe_binary_at(MXE_AT(e), MXE_UMIN, (a), (b))
 #define mxe_umax(e, a, b) mxe_binary_at(MXE_AT(e), MXE_UMAX, (a), (b))
+#define mxe_smin(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SMIN, (a), (b))
 #define mxe_smax(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SMAX, (a), (b))
 #define mxe_fadd(e, a, b) mxe_binary_at(MXE_AT(e), MXE_FADD, (a), (b))
 #define mxe_fmul(e, a, b) mxe_binary_at(MXE_AT(e), MXE_FMUL, (a), (b))
@@ -162,6 +163,10 @@ mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b);
 /* a * b + c, rounded once. */
 mxe_value mxe_fma_at(mxe *e, mxe_value a, mxe_value b, mxe_value c);
 #define mxe_fma(e, a, b, c) mxe_fma_at(MXE_AT(e), (a), (b), (c))
+
+/* The low word of (high : low) >> bits, for i32 and 0 <= bits < 32. */
+mxe_value mxe_funnel_at(mxe *e, mxe_value low, mxe_value high, mxe_value bits);
+#define mxe_funnel(e, low, high, bits) mxe_funnel_at(MXE_AT(e), (low), (high), (bits))
 
 /* f32 clamped to [low, high]; not for NaN. */
 mxe_value mxe_fclamp_at(mxe *e, mxe_value a, mxe_value low, mxe_value high);
@@ -183,6 +188,8 @@ mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4]);
 
 mxe_value mxe_param_at(mxe *e, const char *name); /* kernel argument: uniform i32 or i64 */
 #define mxe_param(e, name) mxe_param_at(MXE_AT(e), (name))
+mxe_value mxe_address_at(mxe *e, const char *pointer); /* of a pointer argument: uniform i64 */
+#define mxe_address(e, pointer) mxe_address_at(MXE_AT(e), (pointer))
 mxe_value mxe_program_id(mxe *e); /* i64, uniform */
 mxe_value mxe_lane(mxe *e);       /* i32, varying, 0 .. lanes-1 */
 mxe_value mxe_warp(mxe *e);       /* i32, uniform, within the program */

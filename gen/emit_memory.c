@@ -20,6 +20,17 @@ static LLVMValueRef base_pointer(mxe *e, const mxe_addr *addr)
     return LLVMGetPoison(e->global_pointer);
 }
 
+mxe_value mxe_address_at(mxe *e, const char *pointer)
+{
+    mxe_addr addr = {.pointer = pointer};
+    LLVMValueRef base = pointer ? base_pointer(e, &addr) : NULL;
+    if (!base) {
+        mxe_fail(e, "shared memory has no address");
+        return mxe_poison(e, MXE_I64, false);
+    }
+    return mxe_wrap(LLVMBuildPtrToInt(e->builder, base, e->types[MXE_I64], ""), MXE_I64, false);
+}
+
 static LLVMValueRef offset_pointer(mxe *e, LLVMValueRef pointer, LLVMValueRef bytes)
 {
     return LLVMBuildInBoundsGEP2(e->builder, e->types[MXE_I8], pointer, &bytes, 1, "");

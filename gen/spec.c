@@ -113,15 +113,6 @@ static void set_names(mxgen_spec *spec)
 
 /* ---- Enumeration ---- */
 
-static const mxgen_template *template_for(mx_layout layout)
-{
-    for (size_t i = 0; i < mxgen_n_templates; i++) {
-        if (mxgen_templates[i]->layouts & (1u << layout))
-            return mxgen_templates[i];
-    }
-    return NULL;
-}
-
 static mxgen_spec first_spec(const mxgen_template *tmpl, const mxgen_target *target,
                              const mxgen_key *key)
 {
@@ -165,6 +156,11 @@ static int by_cost(const void *a, const void *b)
     return left->order < right->order ? -1 : 1;
 }
 
+typedef struct ranked_list {
+    ranked *items;
+    size_t n, capacity;
+} ranked_list;
+
 typedef struct spec_list {
     mxgen_spec *items;
     size_t n, capacity;
@@ -178,46 +174,65 @@ static void *grown(void *items, size_t n, size_t *capacity, size_t item_bytes)
     return realloc(items, *capacity * item_bytes);
 }
 
-static mx_status add_key(spec_list *list, const mxgen_target *target, const mxgen_key *key,
-                         int max_rank, mx_error *err)
+static mx_status fail_variants(size_t n, mx_error *err)
 {
-    const mxgen_template *tmpl = template_for(key->layout);
-    ranked *found = NULL;
-    size_t n = 0, capacity = 0;
+    return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", n);
+}
+
+/* What one template has for the key. */
+static mx_status explore(ranked_list *found, const mxgen_template *tmpl, const mxgen_target *target,
+                         const mxgen_key *key, mx_error *err)
+{
     char why[256];
-    if (!tmpl)
-        return MX_OK;
     mxgen_spec spec = first_spec(tmpl, target, key);
     do {
         /* Cheap first: most combinations are not of the declared set. */
         if (!tmpl->explored(&spec) || !tmpl->applies(&spec, why, sizeof(why)))
             continue;
-        ranked *more = grown(found, n, &capacity, sizeof(*found));
-        if (!more) {
-            free(found);
-            return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", n);
-        }
-        found = more;
-        found[n] = (ranked){spec, tmpl->cost(&spec), n};
-        n++;
+        ranked *more = grown(found->items, found->n, &found->capacity, sizeof(*found->items));
+        if (!more)
+            return fail_variants(found->n, err);
+        found->items = more;
+        found->items[found->n] = (ranked){spec, tmpl->cost(&spec), found->n};
+        found->n++;
     } while (next_spec(&spec));
-    if (n)
-        qsort(found, n, sizeof(*found), by_cost);
-    for (size_t i = 0; i < n; i++) {
-        if (max_rank && i >= (size_t)max_rank && !(tmpl->keeps_last && i + 1 == n))
+    return MX_OK;
+}
+
+/* The first max_rank of the ranked, and the last where its template wants that; 0: all. */
+static mx_status take_best(spec_list *list, const ranked_list *found, int max_rank, mx_error *err)
+{
+    for (size_t i = 0; i < found->n; i++) {
+        const mxgen_spec *spec = &found->items[i].spec;
+        bool kept = spec->tmpl->keeps_last && i + 1 == found->n;
+        if (max_rank && i >= (size_t)max_rank && !kept)
             continue;
         mxgen_spec *more = grown(list->items, list->n, &list->capacity, sizeof(*list->items));
-        if (!more) {
-            free(found);
-            return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", list->n);
-        }
+        if (!more)
+            return fail_variants(list->n, err);
         list->items = more;
-        found[i].spec.rank = (int)i;
-        set_names(&found[i].spec);
-        list->items[list->n++] = found[i].spec;
+        more[list->n] = *spec;
+        more[list->n].rank = (int)i;
+        set_names(&more[list->n++]);
     }
-    free(found);
     return MX_OK;
+}
+
+static mx_status add_key(spec_list *list, const mxgen_target *target, const mxgen_key *key,
+                         int max_rank, mx_error *err)
+{
+    ranked_list found = {0};
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < mxgen_n_templates && status == MX_OK; i++) {
+        if (mxgen_templates[i]->layouts & (1u << key->layout))
+            status = explore(&found, mxgen_templates[i], target, key, err);
+    }
+    if (found.n)
+        qsort(found.items, found.n, sizeof(*found.items), by_cost);
+    if (status == MX_OK)
+        status = take_best(list, &found, max_rank, err);
+    free(found.items);
+    return status;
 }
 
 static bool filter_has(const void *values, size_t n, size_t item_bytes, int wanted)
@@ -320,6 +335,15 @@ static mx_status set_param(mxgen_spec *spec, const char *name, int value, mx_err
                    spec->tmpl->name, name, names);
 }
 
+static bool has_params(const mxgen_spec *spec, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (mxgen_spec_param(spec, names[i]) < 0)
+            return false;
+    }
+    return true;
+}
+
 mx_status mxgen_spec_make(const mxgen_target *target, const mxgen_key *key,
                           const char *const *param_names, const int *param_values, size_t n_params,
                           mxgen_spec *out, mx_error *err)
@@ -335,12 +359,19 @@ mx_status mxgen_spec_make(const mxgen_target *target, const mxgen_key *key,
                        target->name, mx_op_name(key->op), mx_format_get(key->format)->name,
                        mx_dtype_get(key->dtype)->name, mx_layout_name(key->layout));
     }
-    /* Parameters that were not named follow those that were: the best variant that has them. */
+    /* Parameters that were not named follow those that were: the best variant that has them, of
+     * the best template that knows all the names. */
     mxgen_spec wanted = list.items[0];
+    for (size_t i = 0; i < list.n; i++) {
+        if (has_params(&list.items[i], param_names, n_params)) {
+            wanted = list.items[i];
+            break;
+        }
+    }
     for (size_t i = 0; i < n_params && status == MX_OK; i++)
         status = set_param(&wanted, param_names[i], param_values[i], err);
     for (size_t i = 0; i < list.n && status == MX_OK; i++) {
-        bool same = true;
+        bool same = list.items[i].tmpl == wanted.tmpl;
         for (size_t k = 0; k < n_params; k++)
             same = same && mxgen_spec_param(&list.items[i], param_names[k]) == param_values[k];
         if (same) {

@@ -310,13 +310,46 @@ static void pack_mx9(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_re
         body->items[i] = mxe_pack_bytes(e, &codes->q[4 * i]);
 }
 
-static void pack_mx6(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record *record)
+/* Of eight codes: the low nibbles as one word, and the sign bits in the top byte of another. Codes
+ * with even and with odd numbers first lie side by side as bytes, so that most operations serve
+ * four of them. */
+static void pack_eight(mxe *e, const mxe_value *q, mxe_value *nibbles, mxe_value *signs)
+{
+    const mxe_value even_q[4] = {q[0], q[2], q[4], q[6]}, odd_q[4] = {q[1], q[3], q[5], q[7]};
+    mxe_value even = mxe_pack_bytes(e, even_q), odd = mxe_pack_bytes(e, odd_q);
+    *nibbles = mxe_or(e, mxe_and(e, even, mxe_i32(e, 0x0f0f0f0f)),
+                      mxe_and(e, mxe_shl(e, odd, mxe_i32(e, 4)), mxe_i32(e, ~0x0f0f0f0f)));
+    mxe_value pairs =
+        mxe_or(e, mxe_and(e, mxe_lshr(e, even, mxe_i32(e, 7)), mxe_i32(e, 0x01010101)),
+               mxe_and(e, mxe_lshr(e, odd, mxe_i32(e, 6)), mxe_i32(e, 0x02020202)));
+    /* Moves bits 8b and 8b + 1 to 24 + 2b and 25 + 2b; no two terms meet below. */
+    *signs = mxe_mul(e, pairs, mxe_i32(e, 1 << 24 | 1 << 18 | 1 << 12 | 1 << 6));
+}
+
+/* The low nibbles as up to two words; returns the sign bits, the first lowest. */
+static mxe_value pack_five_bits(mxe *e, const mxe_value *q, int count, mxe_value words[2])
 {
     mxe_value signs = mxe_i32(e, 0);
-    for (int i = 0; i < shape->count; i++) {
-        mxe_value bit = mxe_lshr(e, codes->q[i], mxe_i32(e, 15 - i));
-        signs = mxe_or(e, signs, mxe_and(e, bit, mxe_i32(e, 1 << i)));
+    if (count < 8) {
+        words[0] = join_bits(e, q, count, 4);
+        for (int i = 0; i < count; i++) {
+            mxe_value bit = mxe_lshr(e, q[i], mxe_i32(e, 15 - i));
+            signs = mxe_or(e, signs, mxe_and(e, bit, mxe_i32(e, 1 << i)));
+        }
+        return signs;
     }
+    for (int i = 0; i < count / 8; i++) {
+        mxe_value top;
+        pack_eight(e, q + 8 * i, &words[i], &top);
+        top = mxe_lshr(e, top, mxe_i32(e, 24));
+        signs = i ? mxe_or(e, signs, mxe_shl(e, top, mxe_i32(e, 8))) : top;
+    }
+    return signs;
+}
+
+static void pack_mx6(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record *record)
+{
+    mxe_value words[2], signs = pack_five_bits(e, codes->q, shape->count, words);
     if (shape->lanes > 1) {
         signs = mxe_shl(e, signs, mxe_mul(e, shape->part, mxe_i32(e, shape->count)));
         signs = mxe_lane_reduce(e, MXE_OR, signs, shape->lanes);
@@ -326,13 +359,13 @@ static void pack_mx6(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_re
     if (shape->lanes == 1) {
         record->n_runs = 1;
         record->runs[0] = run_of(MXE_I32, 3, 0, 0, -1);
-        record->runs[0].items[1] = join_bits(e, codes->q, 8, 4);
-        record->runs[0].items[2] = join_bits(e, codes->q + 8, 8, 4);
+        record->runs[0].items[1] = words[0];
+        record->runs[0].items[2] = words[1];
     } else {
         mxe_type type = shape->count == 8 ? MXE_I32 : shape->count == 4 ? MXE_I16 : MXE_I8;
         record->runs[0] = run_of(MXE_I32, 1, 0, 0, 0);
         *body = run_of(type, 1, 4, shape->count / 2, -1);
-        body->items[0] = mxe_zext(e, join_bits(e, codes->q, shape->count, 4), type);
+        body->items[0] = mxe_zext(e, words[0], type);
     }
     record->runs[0].items[0] = first;
 }

@@ -542,6 +542,8 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         mxgen_kernel_rule(kernel, "rows are whole blocks", "len %% %d == 0", MX_BLOCK_ELEMENTS);
     else
         mxgen_kernel_rule(kernel, "one row dimension is left after merging", "n_dims <= 1");
+    if (uniform && spec->target->simd_width == 1)
+        mxgen_kernel_rule(kernel, "rows fill an eighth of a program", "bpr * 8 >= %d", blocks);
     if (p.ragged && p.map == MAP_DIVIDED)
         mxgen_kernel_rule(kernel, "blocks are counted in 31 bits", "n_blocks <= 2147483647 - %d",
                           2 * blocks);
@@ -619,8 +621,12 @@ static double cost(const mxgen_spec *spec)
     if (p.count * p.elem_bytes > 16)
         cost += p.key.op == MX_OP_TO ? 0.01 * spec->target->scatter_percent : 0.1;
     cost += p.loads == 2 ? 0.0 : 0.02;
-    int best_steps = p.key.op == MX_OP_TO && p.elem_bytes == 2 ? 2 : 1;
+    /* Of 8-byte accesses many: programs that stay in a row and take four steps. */
+    bool narrow = p.ragged && p.key.op == MX_OP_TO && p.vec * p.elem_bytes == 8;
+    int best_steps = narrow ? 4 : p.key.op == MX_OP_TO && p.elem_bytes == 2 ? 2 : 1;
     cost += steps == best_steps ? 0.0 : steps == 4 ? 0.015 : 0.01;
+    if (narrow)
+        return cost + (p.map == MAP_UNIFORM ? 0.0 : 0.02);
     return cost + (p.map == MAP_UNIFORM ? 0.01 : 0.0);
 }
 

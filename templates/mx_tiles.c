@@ -456,6 +456,20 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
     return true;
 }
 
+/* Tile shapes beyond 16 blocks by 32 vectors of columns: packing 16-bit types with wider vectors,
+ * unpacking with more warps or longer runs of records. */
+static bool explored_shape(const plan *p)
+{
+    bool chunks = p->staged == STAGED_CHUNKS;
+    if (p->key.op == MX_OP_TO)
+        return chunks && p->elem_bytes == 2 && p->vec == 4 && p->warps == 4 && p->block_m == 16 &&
+               p->block_n == 128;
+    if (p->key.op == MX_OP_FROM && chunks && p->vec == 2)
+        return p->warps == 8 ? p->block_m == 16 && p->block_n == 64
+                             : p->warps == 4 && p->block_m == 32 && p->block_n == 32;
+    return false;
+}
+
 /* The declared set: GPUs, one or two words a load, every way of staging, rows of whole blocks or
  * not, both orders of tiles; qdq, whose tiles are free, in three shapes. */
 static bool explored(const mxgen_spec *spec)
@@ -465,7 +479,11 @@ static bool explored(const mxgen_spec *spec)
     if (spec->target->simd_width > 1)
         return p.block_m == 16 && p.block_n == 128 && !p.flags && !p.even &&
                mxgen_spec_param(spec, "ORDER") == 0;
-    if (!p.flags || p.warps != 4)
+    if (!p.flags)
+        return false;
+    if (explored_shape(&p) && p.key.profile == MX_PROFILE_PACKED)
+        return true;
+    if (p.warps != 4)
         return false;
     bool wide = p.vec == word || p.vec == (p.elem_bytes == 4 ? 2 : 1);
     if (!wide || p.block_m != 16)
@@ -540,17 +558,22 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     mx_describe_dims(kernel, p.key.op, 1, OUTER_DIMS);
 }
 
-/* Staged in chunks first; rows of whole blocks without guards; a word a load, two for qdq; tiles
- * one after the other along the side that is written. */
+/* Staged in chunks first; rows of whole blocks without guards; then what was found on an H200: the
+ * shape and vector, tiles one after the other along the side that is written. */
 static double cost(const mxgen_spec *spec)
 {
     plan p = plan_of(spec);
     int word = 4 / p.elem_bytes, order = mxgen_spec_param(spec, "ORDER");
-    bool to = p.key.op == MX_OP_TO;
-    double cost = 1.0 + (p.even ? 0.0 : 0.1) + 0.02 * (p.block_n != 32 * p.vec);
+    bool to = p.key.op == MX_OP_TO, from = p.key.op == MX_OP_FROM;
+    double cost = 1.0 + (p.even ? 0.0 : 0.1);
     if (p.key.op != MX_OP_QDQ)
         cost += p.staged == STAGED_CHUNKS ? 0.0 : p.staged == STAGED_PIECES ? 0.2 : 0.4;
-    int best_vec = word == 1 ? 2 : p.key.op == MX_OP_FROM ? 1 : word;
+    if (from)
+        cost += p.warps == 8 ? 0.0 : p.block_m == 32 ? 0.01 : 0.03;
+    else
+        cost += p.block_n == 32 * p.vec ? 0.0 : 0.02;
+    /* The smaller the records, the wider the vectors. */
+    int best_vec = word == 1 || from ? 2 : to && p.block_bytes <= 12 ? 4 : word;
     cost += p.vec == best_vec ? 0.0 : 0.05;
     return cost + (order == (to ? 1 : 0) ? 0.0 : 0.01);
 }

@@ -4,7 +4,8 @@
 extern const mxgen_template mx_general_template;
 extern const mxgen_template mx_rows_template;
 extern const mxgen_template mx_tiles_template;
+extern const mxgen_template mx_unaligned_template;
 
-const mxgen_template *const mxgen_templates[] = {&mx_rows_template, &mx_tiles_template,
-                                                 &mx_general_template};
+const mxgen_template *const mxgen_templates[] = {&mx_rows_template, &mx_unaligned_template,
+                                                 &mx_tiles_template, &mx_general_template};
 const size_t mxgen_n_templates = sizeof(mxgen_templates) / sizeof(mxgen_templates[0]);

@@ -494,6 +494,16 @@ START_TEST(bench_lines)
     json_t *one = mxrt_json("bench --json --seconds 0 --shape 4x32 --op to -f mx9 --dtype f32");
     ck_assert_int_eq(json_integer_value(json_object_get(one, "bytes")), 4 * 32 * 4 + 8 * 18);
     json_decref(one);
+    /* Memory that is not contiguous: what must move stays the same. */
+    one =
+        mxrt_json("bench --json --seconds 0 --shape 4x32 --op from -f mx9 --dtype bf16 --offset 3 "
+                  "--transposed --packed-gap 2 --packed-stride 2");
+    ck_assert_int_eq(json_integer_value(json_object_get(one, "bytes")), 4 * 32 * 2 + 8 * 18);
+    ck_assert_int_eq(json_integer_value(json_object_get(one, "offset")), 3);
+    ck_assert(json_is_true(json_object_get(one, "transposed")));
+    ck_assert_int_eq(json_integer_value(json_object_get(one, "packed_gap")), 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(one, "packed_stride")), 2);
+    json_decref(one);
     mxrt_fails("bench --seconds 0 --shape 4x32 --variant nobody", 1, "nobody");
     mxrt_fails("bench --seconds 0 --shape 4x32 --axis 2", 1, "axis");
 }
@@ -535,6 +545,8 @@ START_TEST(usage_errors)
     mxrt_fails("bench --shape 4x", 2, "4x");
     mxrt_fails("bench --shape 1x1x1x1x1x1x1x1x1", 2, "dimensions");
     mxrt_fails("bench --seconds -1", 2, "seconds");
+    mxrt_fails("bench --offset -1", 2, "offset");
+    mxrt_fails("bench --packed-stride 0", 2, "packed-stride");
     mxrt_fails("report", 2, "IN");
     mxrt_fails("make-model", 2, "OUT");
     mxrt_fails("make-model @m --size huge", 2, "huge");

@@ -11,21 +11,17 @@
 
 #include "tests/cases.h"
 
-enum { MAX_POINTS = 64, MAX_NAMES = 256 };
-
-typedef struct bench_shape {
-    int ndim;
-    int64_t shape[MX_CASE_MAX_DIMS];
-    int axis;
-} bench_shape;
+enum { MAX_POINTS = 64, MAX_NAMES = 256, MAX_OFFSET = 4096, MAX_STRIDE = 64 };
 
 typedef struct bench_options {
     engine_options engine;
     unsigned ops, formats, dtypes; /* bits */
-    bench_shape shapes[MAX_POINTS];
+    mx_case shapes[MAX_POINTS];
     int n_shapes;
     int axis, has_axis;
-    const char *variant; /* NULL: the best and the reference */
+    int transposed; /* the last two dimensions lie in memory the other way round */
+    int64_t offset, packed_gap, packed_stride; /* as in mx_case */
+    const char *variant;                       /* NULL: the best and the reference */
     double seconds;
     int json;
 } bench_options;
@@ -35,7 +31,7 @@ typedef struct bench_point {
     mx_op op;
     mx_format format;
     mx_dtype dtype;
-    const bench_shape *shape;
+    const mx_case *shape;
     int64_t moved_bytes;
     mx_case_tensor in, out;
     measure_ring in_ring, out_ring;
@@ -79,8 +75,26 @@ static void add_shape(struct argp_state *state, const char *part, void *user)
     bench_options *options = user;
     if (options->n_shapes == MAX_POINTS)
         argp_error(state, "more than %d shapes", MAX_POINTS);
-    bench_shape *shape = &options->shapes[options->n_shapes++];
+    mx_case *shape = &options->shapes[options->n_shapes++];
     shape->ndim = tool_parse_shape(state, part, shape->shape, MX_CASE_MAX_DIMS);
+}
+
+/* How the tensors lie in memory. */
+static void set_memory(const bench_options *options, mx_case *shape)
+{
+    int64_t step = 1;
+    shape->offset = options->offset;
+    shape->packed_block_gap = options->packed_gap;
+    shape->packed_byte_stride = options->packed_stride;
+    if (!options->transposed || shape->ndim < 2)
+        return;
+    int last = shape->ndim - 1;
+    shape->strided = 1;
+    for (int i = last; i >= 0; i--) {
+        int dim = i == last ? last - 1 : i == last - 1 ? last : i;
+        shape->strides[dim] = step;
+        step *= shape->shape[dim];
+    }
 }
 
 /* What was not asked for: the figures of the project. */
@@ -100,14 +114,23 @@ static void set_defaults(bench_options *options)
         if (!(c->uses & MX_CASE_BENCH) || options->n_shapes == MAX_POINTS ||
             (options->has_axis && options->axis != c->axis))
             continue;
-        bench_shape *shape = &options->shapes[options->n_shapes++];
-        shape->ndim = c->ndim;
-        shape->axis = c->axis;
-        memcpy(shape->shape, c->shape, sizeof(shape->shape));
+        options->shapes[options->n_shapes++] = *c;
     }
+    for (int i = 0; i < options->n_shapes; i++)
+        set_memory(options, &options->shapes[i]);
 }
 
-enum { KEY_OP = 256, KEY_DTYPE, KEY_SHAPE, KEY_VARIANT, KEY_SECONDS };
+enum {
+    KEY_OP = 256,
+    KEY_DTYPE,
+    KEY_SHAPE,
+    KEY_VARIANT,
+    KEY_SECONDS,
+    KEY_OFFSET,
+    KEY_GAP,
+    KEY_STRIDE,
+    KEY_TRANSPOSED
+};
 
 static error_t parse_bench(int key, char *arg, struct argp_state *state)
 {
@@ -128,6 +151,18 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state)
     case 'a':
         options->axis = (int)tool_parse_integer(state, "--axis", arg, INT_MIN, INT_MAX);
         options->has_axis = 1;
+        return 0;
+    case KEY_OFFSET:
+        options->offset = tool_parse_integer(state, "--offset", arg, 0, MAX_OFFSET);
+        return 0;
+    case KEY_GAP:
+        options->packed_gap = tool_parse_integer(state, "--packed-gap", arg, 0, MAX_OFFSET);
+        return 0;
+    case KEY_STRIDE:
+        options->packed_stride = tool_parse_integer(state, "--packed-stride", arg, 1, MAX_STRIDE);
+        return 0;
+    case KEY_TRANSPOSED:
+        options->transposed = 1;
         return 0;
     case KEY_VARIANT:
         options->variant = arg;
@@ -161,6 +196,11 @@ static const struct argp_option bench_option_table[] = {
     {"shape", KEY_SHAPE, "SHAPE,..", 0,
      "Such as 4096x4096 (default: 4096x4096 along axes -1 and 0, and 4096x4095)", 1},
     {"axis", 'a', "N", 0, "Axis of the blocks (default: -1)", 1},
+    {"offset", KEY_OFFSET, "N", 0, "Plain tensors start N elements after an aligned address", 1},
+    {"transposed", KEY_TRANSPOSED, NULL, 0,
+     "Plain tensors are views: the last two dimensions are swapped in memory", 1},
+    {"packed-gap", KEY_GAP, "N", 0, "N bytes of gap after each packed block", 1},
+    {"packed-stride", KEY_STRIDE, "N", 0, "Packed bytes lie N bytes apart", 1},
     {"variant", KEY_VARIANT, "NAME", 0,
      "A variant's name, best, reference or all (default: best, then reference)", 2},
     {"seconds", KEY_SECONDS, "S", 0, "Time for a measurement (default: 0.5)", 3},
@@ -169,43 +209,36 @@ static const struct argp_option bench_option_table[] = {
 
 /* ---- A point's memory ---- */
 
-static void fill_host(const bench_point *point, void *data)
-{
-    int64_t n = 1;
-    for (int i = 0; i < point->shape->ndim; i++)
-        n *= point->shape->shape[i];
-    mx_case_fill(MX_VALUES_NORMAL, 1, point->dtype, data, n);
-}
-
-/* Values into device memory at `data`. */
+/* Values into device memory at `data`, gaps and offset included. */
 static mx_status fill_plain(const bench_point *point, const tool_engine *engine, void *data,
-                            int64_t size_bytes, mx_error *err)
+                            mx_error *err)
 {
+    int64_t size_bytes = mx_case_plain_bytes(point->shape, point->dtype);
+    int64_t n = size_bytes / mx_dtype_get(point->dtype)->bytes;
     if (engine->info.dl_device.device_type == kDLCPU) {
-        fill_host(point, data);
+        mx_case_fill(MX_VALUES_NORMAL, 1, point->dtype, data, n);
         return MX_OK;
     }
     void *host = malloc((size_t)size_bytes);
     if (!host)
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %lld bytes", (long long)size_bytes);
-    fill_host(point, host);
+    mx_case_fill(MX_VALUES_NORMAL, 1, point->dtype, host, n);
     mx_status status = mxrt_device_upload(engine->device, data, host, (size_t)size_bytes, err);
     free(host);
     return status;
 }
 
 /* The packed input of `from` is what `to` makes of the values. */
-static mx_status fill_packed(bench_point *point, const tool_engine *engine, int64_t plain_bytes,
-                             mx_error *err)
+static mx_status fill_packed(bench_point *point, const tool_engine *engine, mx_error *err)
 {
     mx_case_tensor plain;
     void *data = NULL;
-    mx_status status = mxrt_device_alloc(engine->device, (size_t)plain_bytes, &data, err);
+    mx_status status = mxrt_device_alloc(
+        engine->device, (size_t)mx_case_plain_bytes(point->shape, point->dtype), &data, err);
     if (status == MX_OK)
-        status = fill_plain(point, engine, data, plain_bytes, err);
+        status = fill_plain(point, engine, data, err);
     if (status == MX_OK) {
-        mx_case_contiguous(mx_case_dl_type(point->dtype), engine->info.dl_device,
-                           point->shape->ndim, point->shape->shape, data, &plain);
+        mx_case_plain(point->shape, point->dtype, engine->info.dl_device, data, &plain);
         status = mxrt_convert_to(engine->device, point->format, point->shape->axis, &plain.tensor,
                                  &point->in.tensor, NULL, err);
     }
@@ -222,49 +255,55 @@ static void point_finish(bench_point *point)
     measure_copy_finish(&point->copy);
 }
 
-static mx_status point_sizes(const bench_point *point, int64_t *plain_bytes, int64_t packed[2],
-                             mx_error *err)
+/* What must move: every element and every packed byte, once, without gaps. */
+static mx_status count_bytes(bench_point *point, mx_error *err)
 {
-    const bench_shape *shape = point->shape;
+    const mx_case *shape = point->shape;
     st_dtype dtype = point->dtype == MX_DTYPE_F32 ? ST_F32 : ST_F16; /* for the size alone */
-    mx_status status = st_tensor_bytes(dtype, (size_t)shape->ndim, shape->shape, plain_bytes, err);
+    int64_t plain = 0, blocks = 0, block_bytes = 0;
+    mx_status status = st_tensor_bytes(dtype, (size_t)shape->ndim, shape->shape, &plain, err);
     if (status == MX_OK)
-        status = mxrt_packed_shape(point->format, shape->ndim, shape->shape, shape->axis,
-                                   &packed[0], &packed[1], err);
+        status = mxrt_packed_shape(point->format, shape->ndim, shape->shape, shape->axis, &blocks,
+                                   &block_bytes, err);
+    if (status == MX_OK)
+        point->moved_bytes = plain + (point->op == MX_OP_QDQ ? plain : blocks * block_bytes);
     return status;
+}
+
+static mx_status init_tensor(const bench_point *point, const tool_engine *engine, int is_packed,
+                             int n_slots, measure_ring *ring, mx_case_tensor *tensor, mx_error *err)
+{
+    const mx_case *shape = point->shape;
+    int64_t bytes = is_packed ? mx_case_packed_bytes(shape, point->format)
+                              : mx_case_plain_bytes(shape, point->dtype);
+    mx_status status = measure_ring_init(ring, engine->device, bytes, n_slots, err);
+    if (status != MX_OK)
+        return status;
+    void *base = measure_ring_at(ring, 0);
+    if (is_packed)
+        mx_case_packed(shape, point->format, engine->info.dl_device, base, tensor);
+    else
+        mx_case_plain(shape, point->dtype, engine->info.dl_device, base, tensor);
+    return MX_OK;
 }
 
 static mx_status point_init(bench_point *point, const tool_engine *engine, mx_error *err)
 {
-    DLDataType plain_type = mx_case_dl_type(point->dtype), u8 = {kDLUInt, 8, 1};
-    const bench_shape *shape = point->shape;
-    int64_t plain_bytes = 0, packed[2] = {0};
-    mx_status status = point_sizes(point, &plain_bytes, packed, err);
+    mx_status status = count_bytes(point, err);
     if (status != MX_OK)
         return status;
     int in_packed = point->op == MX_OP_FROM, out_packed = point->op == MX_OP_TO;
-    int64_t packed_bytes = packed[0] * packed[1];
-    int64_t in_bytes = in_packed ? packed_bytes : plain_bytes;
-    int64_t out_bytes = out_packed ? packed_bytes : plain_bytes;
-    point->moved_bytes = in_bytes + out_bytes;
     int n = measure_slots(&engine->info, point->moved_bytes);
-    status = measure_ring_init(&point->in_ring, engine->device, in_bytes, n, err);
+    status = init_tensor(point, engine, in_packed, n, &point->in_ring, &point->in, err);
     if (status == MX_OK)
-        status = measure_ring_init(&point->out_ring, engine->device, out_bytes, n, err);
+        status = init_tensor(point, engine, out_packed, n, &point->out_ring, &point->out, err);
     if (status == MX_OK)
         status = measure_ring_touch(&point->out_ring, err);
     if (status == MX_OK)
         status = measure_copy_init(&point->copy, engine->device, point->moved_bytes, n, err);
-    if (status != MX_OK)
-        return status;
-    mx_case_contiguous(in_packed ? u8 : plain_type, engine->info.dl_device,
-                       in_packed ? 2 : shape->ndim, in_packed ? packed : shape->shape,
-                       measure_ring_at(&point->in_ring, 0), &point->in);
-    mx_case_contiguous(out_packed ? u8 : plain_type, engine->info.dl_device,
-                       out_packed ? 2 : shape->ndim, out_packed ? packed : shape->shape,
-                       measure_ring_at(&point->out_ring, 0), &point->out);
-    status = in_packed ? fill_packed(point, engine, plain_bytes, err)
-                       : fill_plain(point, engine, point->in.tensor.data, plain_bytes, err);
+    if (status == MX_OK)
+        status = in_packed ? fill_packed(point, engine, err)
+                           : fill_plain(point, engine, measure_ring_at(&point->in_ring, 0), err);
     if (status == MX_OK)
         status = measure_ring_replicate(&point->in_ring, err);
     return status;
@@ -277,14 +316,34 @@ typedef struct bench_kernel {
     bench_point *point;
 } bench_kernel;
 
+/* The first element of a slot's tensor; `tensor` is slot 0's. */
+static void *slot_data(const measure_ring *ring, int slot, const mx_case_tensor *tensor)
+{
+    char *first = measure_ring_at(ring, 0), *data = measure_ring_at(ring, slot);
+    return data + ((char *)tensor->tensor.data - first);
+}
+
+static void add_memory(json_t *line, const mx_case *shape)
+{
+    if (shape->offset)
+        json_object_set_new(line, "offset", json_integer((json_int_t)shape->offset));
+    if (shape->strided)
+        json_object_set_new(line, "transposed", json_true());
+    if (shape->packed_block_gap)
+        json_object_set_new(line, "packed_gap", json_integer((json_int_t)shape->packed_block_gap));
+    if (shape->packed_byte_stride)
+        json_object_set_new(line, "packed_stride",
+                            json_integer((json_int_t)shape->packed_byte_stride));
+}
+
 static mx_status run_kernel(void *user, mxrt_stream stream, mx_error *err)
 {
     const bench_kernel *kernel = user;
     bench_point *point = kernel->point;
     int slot = point->in_ring.next;
     point->in_ring.next = (slot + 1) % point->in_ring.n;
-    return mxrt_plan_run(kernel->plan, measure_ring_at(&point->in_ring, slot),
-                         measure_ring_at(&point->out_ring, slot), stream, err);
+    return mxrt_plan_run(kernel->plan, slot_data(&point->in_ring, slot, &point->in),
+                         slot_data(&point->out_ring, slot, &point->out), stream, err);
 }
 
 static void print_json(const bench_run *run, const bench_point *point, const char *variant,
@@ -301,6 +360,7 @@ static void print_json(const bench_run *run, const bench_point *point, const cha
                              point->shape->axis, "device", run->engine.info.uri, "variant", variant,
                              "ms", result->ms, "bytes", (json_int_t)point->moved_bytes, "gbps",
                              gbps, "ceiling_gbps", ceiling, "share", gbps / ceiling);
+    add_memory(line, point->shape);
     json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     fflush(stdout);
