@@ -61,6 +61,18 @@ void mx_describe_packed(mxgen_kernel *kernel, const mxgen_key *key, int align_by
                       align_bytes);
 }
 
+void mx_describe_scattered(mxgen_kernel *kernel, const mxgen_key *key, int piece_bytes)
+{
+    mxgen_kernel_pointer(kernel, "p", mx_pointer_flags(key->op, key->op == MX_OP_TO), piece_bytes);
+    if (piece_bytes > 1) {
+        mxgen_kernel_rule(kernel, "a block's packed bytes follow each other", "p_byte_stride == 1");
+        mxgen_kernel_rule(kernel, "packed blocks start at multiples of the pieces",
+                          "p_align >= %d && p_block_stride %% %d == 0", piece_bytes, piece_bytes);
+    }
+    mxgen_kernel_scalar(kernel, "p_block_stride", MXE_ARG_I64, "p_block_stride");
+    mxgen_kernel_scalar(kernel, "p_byte_stride", MXE_ARG_I64, "p_byte_stride");
+}
+
 mxe_value mx_dim_param(mxe *e, const char *stem, int dim)
 {
     char name[32];

@@ -18,6 +18,10 @@ void mx_describe_dims(mxgen_kernel *kernel, mx_op op, int first, int last);
 /* The argument p of blocks without gaps, at a multiple of align_bytes. */
 void mx_describe_packed(mxgen_kernel *kernel, const mxgen_key *key, int align_bytes);
 
+/* The arguments p, p_block_stride and p_byte_stride of blocks anywhere, in pieces of 1 or 2 bytes.
+ */
+void mx_describe_scattered(mxgen_kernel *kernel, const mxgen_key *key, int piece_bytes);
+
 /* The argument named by a stem and a number, such as "size" and 2. */
 mxe_value mx_dim_param(mxe *e, const char *stem, int dim);
 /* i64 / i64 of values that fit 31 bits: 64-bit division is a function of its own on GPUs. */

@@ -16,6 +16,12 @@ enum {
     MAP_DIVIDED = 1  /* a program takes blocks across rows; lanes divide */
 };
 
+enum {
+    STAGED_CHUNKS = 1, /* records follow each other: 16 bytes at a time */
+    STAGED_PIECES = 2, /* blocks lie anywhere: 2 bytes */
+    STAGED_BYTES = 3   /* bytes, too */
+};
+
 /* The choices of one variant, resolved. */
 typedef struct plan {
     mxgen_key key;
@@ -23,7 +29,8 @@ typedef struct plan {
     int group;       /* blocks of one load of a warp */
     int step_blocks; /* group * loads */
     int block_bytes, elem_bytes, record_align;
-    bool staged, ragged;
+    int staged;
+    bool ragged;
     unsigned flags;
     int region_bytes; /* of a warp's records in shared memory */
 } plan;
@@ -42,7 +49,7 @@ static plan plan_of(const mxgen_spec *spec)
     p.block_bytes = mx_format_get(spec->key.format)->block_bytes;
     p.elem_bytes = mx_dtype_get(spec->key.dtype)->bytes;
     p.record_align = mx_record_align(spec->key.format);
-    p.staged = mxgen_spec_param(spec, "STAGED") == 1;
+    p.staged = mxgen_spec_param(spec, "STAGED");
     p.ragged = spec->key.layout == MX_LAYOUT_ROWS;
     p.flags = mxgen_spec_param(spec, "CACHE") == 1 ? MXE_STREAM : 0;
     p.region_bytes = mx_stage_bytes(p.step_blocks * p.block_bytes);
@@ -235,13 +242,51 @@ static mxe_addr record_addr(mxe *e, const plan *p, const step *s, const place *a
     return addr;
 }
 
+static bool scattered(const plan *p)
+{
+    return p->staged >= STAGED_PIECES;
+}
+
+static mxe_value block_stride(mxe *e, const plan *p)
+{
+    return scattered(p) ? mxe_param(e, "p_block_stride") : mxe_i64(e, p->block_bytes);
+}
+
+static mx_scatter scatter_of(mxe *e, const plan *p)
+{
+    return (mx_scatter){.block_bytes = p->block_bytes,
+                        .piece_bytes = p->staged == STAGED_PIECES ? 2 : 1,
+                        .block_stride = mxe_param(e, "p_block_stride"),
+                        .byte_stride = mxe_param(e, "p_byte_stride")};
+}
+
+static void flush_records(mxe *e, const plan *p, const mx_stage *stage)
+{
+    if (scattered(p)) {
+        mx_scatter scatter = scatter_of(e, p);
+        mx_stage_flush_scattered(e, stage, &scatter);
+    } else {
+        mx_stage_flush(e, stage);
+    }
+}
+
+static void fill_records(mxe *e, const plan *p, const mx_stage *stage)
+{
+    if (scattered(p)) {
+        mx_scatter scatter = scatter_of(e, p);
+        mx_stage_fill_scattered(e, stage, &scatter);
+    } else {
+        mx_stage_fill(e, stage);
+    }
+}
+
 static mx_stage stage_of(mxe *e, const plan *p, const step *s)
 {
     int most = p->step_blocks * p->block_bytes;
     mx_stage stage = {.pointer = "p", .lds = s->lds, .most_bytes = most, .flags = p->flags};
-    stage.aligned = (!p->ragged || p->map == MAP_DIVIDED) && most % 16 == 0;
+    stage.aligned = scattered(p) || ((!p->ragged || p->map == MAP_DIVIDED) && most % 16 == 0);
     stage.whole = s->whole && stage.aligned;
-    stage.global = mxe_mul(e, s->first, mxe_i64(e, p->block_bytes));
+    stage.global = mxe_mul(e, s->first, block_stride(e, p));
     mxe_value blocks = mxe_i32(e, p->step_blocks);
     if (!s->whole)
         blocks = mxe_umin(e, s->limit, blocks);
@@ -277,7 +322,7 @@ static void step_encode(mxe *e, const plan *p, const step *s)
     }
     if (p->staged && p->key.op == MX_OP_TO) {
         mxe_warp_sync(e);
-        mx_stage_flush(e, &stage);
+        flush_records(e, p, &stage);
         mxe_warp_sync(e);
     }
 }
@@ -289,7 +334,7 @@ static void step_decode(mxe *e, const plan *p, const step *s)
     mx_stage stage = {0};
     if (p->staged) {
         stage = stage_of(e, p, s);
-        mx_stage_fill(e, &stage);
+        fill_records(e, p, &stage);
         mxe_warp_sync(e);
     }
     for (int u = 0; u < p->loads; u++) {
@@ -324,7 +369,7 @@ static void step_tail(mxe *e, const plan *p, const step *s)
     step at = *s;
     mxe_loop loop;
     one.loads = one.group = one.step_blocks = 1;
-    one.staged = false;
+    one.staged = 0;
     mxe_value blocks = mxe_umin(e, s->limit, mxe_i32(e, p->step_blocks));
     mxe_value bytes = mxe_i64(e, MX_BLOCK_ELEMENTS * p->elem_bytes);
     mxe_scalar_begin(e);
@@ -452,7 +497,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
 static const int lanes_values[] = {1, 2, 4, 8}, vec_values[] = {1, 2, 4, 8};
 static const int loads_values[] = {1, 2, 4}, warps_values[] = {1, 2, 4, 8};
 static const int blocks_values[] = {32, 64, 128, 256, 512, 1024, 2048, 4096};
-static const int flag_values[] = {0, 1};
+static const int flag_values[] = {0, 1}, staged_values[] = {0, 1, 2, 3};
 
 #define VALUES(v) v, sizeof(v) / sizeof((v)[0])
 static const mxgen_param params[] = {
@@ -461,7 +506,7 @@ static const mxgen_param params[] = {
     {"LANES_PER_BLOCK", VALUES(lanes_values)},
     {"VEC", VALUES(vec_values)},
     {"NUM_LOADS", VALUES(loads_values)},
-    {"STAGED", VALUES(flag_values)},
+    {"STAGED", VALUES(staged_values)},
     {"CACHE", VALUES(flag_values)},
     {"ROW_MAP", VALUES(flag_values)},
 };
@@ -504,6 +549,12 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
     if (p.vec > widest || (!p.ragged && p.vec != widest))
         return snprintf(why, why_bytes, "VEC %d: %s %d elements", p.vec,
                         p.ragged ? "a load takes at most" : "aligned rows are loaded by", widest),
+               false;
+    if (scattered(&p) && (!p.ragged || spec->target->simd_width > 1))
+        return snprintf(why, why_bytes,
+                        "STAGED %d: blocks that lie anywhere are of the layout rows, "
+                        "on GPUs",
+                        p.staged),
                false;
     if (p.staged && p.key.op == MX_OP_QDQ)
         return snprintf(why, why_bytes, "STAGED: qdq has no packed records to stage"), false;
@@ -549,7 +600,9 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
                           2 * blocks);
     if (p.key.op != MX_OP_FROM)
         describe_plain(kernel, &p, "x", mx_pointer_flags(p.key.op, false));
-    if (p.key.op != MX_OP_QDQ)
+    if (scattered(&p))
+        mx_describe_scattered(kernel, &p.key, p.staged == STAGED_PIECES ? 2 : 1);
+    else if (p.key.op != MX_OP_QDQ)
         mx_describe_packed(kernel, &p.key, p.staged ? 16 : p.record_align);
     if (p.key.op != MX_OP_TO)
         describe_plain(kernel, &p, "y", mx_pointer_flags(p.key.op, true));
@@ -571,6 +624,15 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         mxgen_kernel_scalar(kernel, "y_row_stride", MXE_ARG_I64, "dim0_y_stride");
 }
 
+/* Blocks that lie anywhere: one step a program, accesses to rows of 16 bytes or of one element. */
+static bool explored_scattered(const plan *p, int steps)
+{
+    bool widest = p->vec * p->elem_bytes == 16;
+    int sharing = widest ? MX_BLOCK_ELEMENTS / p->vec : 8;
+    return steps == 1 && p->map == MAP_DIVIDED && p->loads == 2 && p->lanes_per_block == sharing &&
+           (widest || (p->vec == 1 && p->staged == STAGED_BYTES));
+}
+
 /* The declared set. Every kernel comes with one, two and four steps a program. GPUs: where rows are
  * aligned, blocks on one lane or on as many as make loads 16 bytes wide (qdq: on every number of
  * lanes), one or two loads in flight, records staged or not; elsewhere the narrowest access and the
@@ -589,6 +651,8 @@ static bool explored(const mxgen_spec *spec)
         return false;
     if (p.key.profile == MX_PROFILE_DEMOTED_255 && (p.loads != 2 || steps == 2))
         return false;
+    if (scattered(&p))
+        return explored_scattered(&p, steps);
     if (!p.ragged)
         return p.loads <= 2 && (!stages || p.lanes_per_block == 1 || p.lanes_per_block == natural);
     /* One access a lane, side by side; where scattered loads cost nothing, packing is on one lane.
@@ -615,6 +679,8 @@ static double cost(const mxgen_spec *spec)
         return cost + (p.flags ? 0.1 : 0.0) + (p.staged ? 0.05 : 0.0);
     if (p.key.op != MX_OP_QDQ && !p.staged)
         cost += 0.2;
+    if (scattered(&p))
+        cost += p.staged;
     /* Lanes that share a block repeat its header's arithmetic; lanes that do not are apart, which
      * stores mind everywhere. */
     cost += p.key.op == MX_OP_TO ? 0.05 * __builtin_ctz((unsigned)p.lanes_per_block) : 0.0;

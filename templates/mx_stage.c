@@ -1,6 +1,6 @@
 #include "templates/mx_stage.h"
 
-enum { CHUNK = 16, PIECE = 2, PIECES = CHUNK / PIECE, MOST_ROUNDS = 32 };
+enum { CHUNK = 16, PIECE = 2, PIECES = CHUNK / PIECE, MOST_ROUNDS = 32, MOST_PIECE_ROUNDS = 64 };
 
 int mx_stage_bytes(int most_bytes)
 {
@@ -221,4 +221,66 @@ void mx_stage_flush_shifted(mxe *e, const mx_stage *stage, int align_bytes)
         mxe_load(e, image_at(run.lds, source), MXE_I16, 1, PIECE, 0, &piece);
         mxe_store(e, global_at(stage, &run, byte), MXE_I16, 1, PIECE, stage->flags, inside, &piece);
     }
+}
+
+typedef struct piece {
+    mxe_value inside; /* whether the run has it */
+    mxe_addr global, image;
+} piece;
+
+/* A lane's piece of a round; what lies past the run's end is taken for its last piece. */
+static piece scattered_piece(mxe *e, const mx_stage *stage, const mx_scatter *scatter, int first)
+{
+    int bytes = scatter->piece_bytes, shift = bytes == 2;
+    piece at;
+    mxe_value index = mxe_add(e, mxe_lane(e), mxe_i32(e, first));
+    mxe_value pieces = mxe_lshr(e, stage->size_bytes, mxe_i32(e, shift));
+    mxe_value per_block = mxe_i32(e, scatter->block_bytes / bytes);
+    at.inside = mxe_ult(e, index, pieces);
+    index = mxe_umin(e, index, mxe_sub(e, pieces, mxe_i32(e, 1)));
+    mxe_value block = mxe_udiv(e, index, per_block);
+    mxe_value within = mxe_sub(e, index, mxe_mul(e, block, per_block));
+    mxe_value along = mxe_mul(e, scatter->byte_stride, mxe_i64(e, bytes));
+    mxe_value offset = mxe_mul(e, mxe_zext(e, block, MXE_I64), scatter->block_stride);
+    offset = mxe_add(e, offset, mxe_mul(e, mxe_zext(e, within, MXE_I64), along));
+    at.global = (mxe_addr){.pointer = stage->pointer, .uniform = stage->global, .varying = offset};
+    at.image = image_at(stage->lds, mxe_shl(e, index, mxe_i32(e, shift)));
+    return at;
+}
+
+static mxe_type piece_type(const mx_scatter *scatter)
+{
+    return scatter->piece_bytes == 2 ? MXE_I16 : MXE_I8;
+}
+
+void mx_stage_flush_scattered(mxe *e, const mx_stage *stage, const mx_scatter *scatter)
+{
+    mxe_type type = piece_type(scatter);
+    int bytes = scatter->piece_bytes;
+    for (int first = 0; first < stage->most_bytes / bytes; first += e->lanes) {
+        mxe_value value;
+        piece at = scattered_piece(e, stage, scatter, first);
+        mxe_load(e, at.image, type, 1, bytes, 0, &value);
+        mxe_store(e, at.global, type, 1, bytes, stage->flags, at.inside, &value);
+    }
+}
+
+void mx_stage_fill_scattered(mxe *e, const mx_stage *stage, const mx_scatter *scatter)
+{
+    mxe_type type = piece_type(scatter);
+    int bytes = scatter->piece_bytes, rounds = 0;
+    mxe_value values[MOST_PIECE_ROUNDS], inside[MOST_PIECE_ROUNDS];
+    mxe_addr images[MOST_PIECE_ROUNDS];
+    for (int first = 0; first < stage->most_bytes / bytes; first += e->lanes, rounds++) {
+        if (rounds == MOST_PIECE_ROUNDS) {
+            mxe_fail(e, "a run of %d bytes, too long to gather", stage->most_bytes);
+            return;
+        }
+        piece at = scattered_piece(e, stage, scatter, first);
+        mxe_load(e, at.global, type, 1, bytes, stage->flags, &values[rounds]);
+        images[rounds] = at.image;
+        inside[rounds] = at.inside;
+    }
+    for (int i = 0; i < rounds; i++)
+        mxe_store(e, images[i], type, 1, bytes, 0, inside[i], &values[i]);
 }

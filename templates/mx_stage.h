@@ -21,6 +21,13 @@ typedef struct mx_stage {
     unsigned flags;
 } mx_stage;
 
+/* How packed bytes lie in global memory where they do not follow each other: piece k of a block, of
+ * `piece_bytes`, at k * piece_bytes * byte_stride of the block's place. */
+typedef struct mx_scatter {
+    int block_bytes, piece_bytes;        /* piece_bytes divides block_bytes; 1 or 2 */
+    mxe_value block_stride, byte_stride; /* i64, bytes */
+} mx_scatter;
+
 /* Bytes of shared memory a run needs. */
 int mx_stage_bytes(int most_bytes);
 /* Where byte 0 of the run lies in shared memory, i64: the image starts at the global address
@@ -29,8 +36,12 @@ mxe_value mx_stage_origin(mxe *e, const mx_stage *stage);
 /* The caller synchronises between using the image and these. */
 void mx_stage_flush(mxe *e, const mx_stage *stage); /* image -> global */
 void mx_stage_fill(mxe *e, const mx_stage *stage);  /* global -> image */
-/* The same with all loads before the first store. The run, or the run and what precedes it in the
- * same tensor, must have 32 bytes at least. */
+/* The same for a run of whole blocks from stage->global, the place of its first block, on; the
+ * image is contiguous and starts at `lds`. */
+void mx_stage_flush_scattered(mxe *e, const mx_stage *stage, const mx_scatter *scatter);
+void mx_stage_fill_scattered(mxe *e, const mx_stage *stage, const mx_scatter *scatter);
+/* mx_stage_fill with all loads before the first store. The run, or the run and what precedes it in
+ * the same tensor, must have 32 bytes at least. */
 void mx_stage_fill_early(mxe *e, const mx_stage *stage);
 /* Words 0 .. n-1 (n a multiple of 4) from a byte of the run on, a multiple of 16, of an image that
  * a fill made: read as aligned chunks, then shifted. `align_bytes` is what `global` is known to be

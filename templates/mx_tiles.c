@@ -568,12 +568,13 @@ static double cost(const mxgen_spec *spec)
     double cost = 1.0 + (p.even ? 0.0 : 0.1);
     if (p.key.op != MX_OP_QDQ)
         cost += p.staged == STAGED_CHUNKS ? 0.0 : p.staged == STAGED_PIECES ? 0.2 : 0.4;
+    bool small = p.block_bytes <= 12, long_runs = p.elem_bytes == 2 && small;
     if (from)
-        cost += p.warps == 8 ? 0.0 : p.block_m == 32 ? 0.01 : 0.03;
+        cost += p.block_m == 32 ? (long_runs ? 0.0 : 0.02) : p.warps == 8 ? 0.01 : 0.03;
     else
         cost += p.block_n == 32 * p.vec ? 0.0 : 0.02;
     /* The smaller the records, the wider the vectors. */
-    int best_vec = word == 1 || from ? 2 : to && p.block_bytes <= 12 ? 4 : word;
+    int best_vec = word == 1 || from ? 2 : to && small ? 4 : word;
     cost += p.vec == best_vec ? 0.0 : 0.05;
     return cost + (order == (to ? 1 : 0) ? 0.0 : 0.01);
 }

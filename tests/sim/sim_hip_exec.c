@@ -211,6 +211,8 @@ static int check_launch(const kernel *k, const uint32_t *grid, const uint32_t *b
     return HIP_OK;
 }
 
+enum { KERNARG_LINE = 64 };
+
 int hip_run_node(const graph_node *n)
 {
     if (n->kind == NODE_COPY)
@@ -230,8 +232,11 @@ int hip_run_node(const graph_node *n)
         l.items[i] = n->grid[i] * n->block[i];
         l.total_groups *= n->grid[i];
     }
-    /* One allocation holds the arguments, another the dispatch packet. */
-    l.kernarg = sim_mem_alloc(arg_bytes, true, 0);
+    /* One allocation holds the arguments, another the dispatch packet. The driver takes argument
+     * segments from a pool in whole lines, and compilers widen scalar loads up to a line's end:
+     * what follows the arguments there can be read and is nobody's. */
+    size_t segment_bytes = (arg_bytes + KERNARG_LINE - 1) / KERNARG_LINE * KERNARG_LINE;
+    l.kernarg = sim_mem_alloc(segment_bytes, true, 0);
     uint8_t *packet = sim_mem_alloc(64, true, 0);
     if (!l.kernarg || !packet) {
         sim_mem_free(l.kernarg);
@@ -239,6 +244,7 @@ int hip_run_node(const graph_node *n)
         return HIP_OUT_OF_MEMORY;
     }
     sim_mem_find((uint64_t)l.kernarg)->readonly = true;
+    memset(l.kernarg, 0xa5, segment_bytes);
     memcpy(l.kernarg, n->kernarg, arg_bytes);
     for (int i = 0; i < k->nargs; i++)
         if (!strncmp(k->args[i].kind, "hidden_", 7) &&
