@@ -8,6 +8,7 @@
 
 #include <llvm-c/Core.h>
 
+#include "gen/comgr.h"
 #include "gen/pack_writer.h"
 #include "gen/ptxas.h"
 #include "gen/target.h"
@@ -48,6 +49,14 @@ static size_t count_cubins(const queue *q)
     return n;
 }
 
+static size_t count_comgr(const queue *q)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < q->n_jobs; i++)
+        n += mxgen_comgr_serves(q->options->comgr, q->jobs[i].specs[0].target);
+    return n;
+}
+
 static bool has_ptxas(const mxgen_build_options *options)
 {
     return options->ptxas && options->ptxas->path[0];
@@ -55,8 +64,8 @@ static bool has_ptxas(const mxgen_build_options *options)
 
 static mx_status compile_job(const mxgen_build_options *options, job *mine)
 {
-    mx_status status =
-        mxgen_compile(mine->specs, mine->n_specs, MXGEN_STAGE_OBJECT, &mine->output, &mine->error);
+    mx_status status = mxgen_compile(mine->specs, mine->n_specs, MXGEN_STAGE_OBJECT, options->comgr,
+                                     &mine->output, &mine->error);
     if (status == MX_OK && mine->specs[0].target->kind == MXGEN_NVPTX && has_ptxas(options))
         status = mxgen_ptxas_assemble(options->ptxas, mine->specs, mine->n_specs, &mine->output,
                                       &mine->cubin, &mine->error);
@@ -145,12 +154,16 @@ static mx_status write_job(mxgen_pack_writer *writer, const job *j, mx_error *er
 
 static mx_status write_jobs(mxgen_pack_writer *writer, const queue *q, mx_error *err)
 {
-    char compiler[96];
-    size_t n_cubins = count_cubins(q);
+    char compiler[192];
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
-    snprintf(compiler, sizeof(compiler), "LLVM %u.%u.%u%s%s", major, minor, patch,
-             n_cubins ? ", ptxas " : "", n_cubins ? q->options->ptxas->version : "");
+    int n = snprintf(compiler, sizeof(compiler), "LLVM %u.%u.%u", major, minor, patch);
+    if (count_comgr(q))
+        n += snprintf(compiler + n, sizeof(compiler) - (size_t)n, ", comgr %s of LLVM %s",
+                      q->options->comgr->interface, q->options->comgr->llvm);
+    if (count_cubins(q))
+        snprintf(compiler + n, sizeof(compiler) - (size_t)n, ", ptxas %s",
+                 q->options->ptxas->version);
     mx_status status =
         mxgen_pack_writer_meta(writer, MXPACK_META_GENERATOR, "mxgen " MX_VERSION_STRING, err);
     if (status == MX_OK)
@@ -211,6 +224,7 @@ static mx_status build(const mxgen_build_options *options, mxgen_pack_writer *wr
             .n_variants = q.total_variants,
             .n_objects = q.n_jobs + n_cubins,
             .n_cubins = n_cubins,
+            .n_comgr = count_comgr(&q),
             .seconds =
                 (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec),
         };

@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include <llvm-c/Analysis.h>
+#include <llvm-c/BitWriter.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
+#include "gen/comgr.h"
 #include "gen/link.h"
 #include "gen/resources.h"
 #include "gen/template.h"
@@ -38,6 +40,7 @@ static void initialise(void)
 /* One compilation under way. */
 typedef struct unit {
     const mxgen_target *target;
+    const mxgen_comgr *comgr; /* NULL: not for this target */
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMTargetMachineRef machine;
@@ -149,8 +152,21 @@ static mx_status take_text(mxgen_output *out, const char *text, size_t size_byte
     return MX_OK;
 }
 
+/* Comgr's own code generation, from the optimised module. */
+static mx_status emit_by_comgr(const unit *u, mxgen_output *out, mx_error *err)
+{
+    LLVMMemoryBufferRef buffer = LLVMWriteBitcodeToMemoryBuffer(u->module);
+    mx_status status =
+        mxgen_comgr_object(u->comgr, u->target, true, LLVMGetBufferStart(buffer),
+                           LLVMGetBufferSize(buffer), &out->data, &out->size_bytes, err);
+    LLVMDisposeMemoryBuffer(buffer);
+    return status;
+}
+
 static mx_status emit_machine_code(unit *u, mxgen_stage stage, mxgen_output *out, mx_error *err)
 {
+    if (stage == MXGEN_STAGE_OBJECT && u->comgr && mxgen_comgr_takes_bitcode(u->comgr))
+        return emit_by_comgr(u, out, err);
     LLVMMemoryBufferRef buffer = NULL;
     char *message = NULL;
     bool text = stage == MXGEN_STAGE_ASM || u->target->kind == MXGEN_NVPTX;
@@ -170,6 +186,9 @@ static mx_status emit_machine_code(unit *u, mxgen_stage stage, mxgen_output *out
                          u->message);
     else if (text)
         status = take_text(out, data, size_bytes, err);
+    else if (u->comgr)
+        status = mxgen_comgr_object(u->comgr, u->target, false, data, size_bytes, &out->data,
+                                    &out->size_bytes, err);
     else
         status = mxgen_link(u->target, data, size_bytes, &out->data, &out->size_bytes, err);
     LLVMDisposeMemoryBuffer(buffer);
@@ -215,13 +234,15 @@ static mx_status compile(unit *u, const mxgen_spec *specs, size_t n_specs, mxgen
 }
 
 mx_status mxgen_compile(const mxgen_spec *specs, size_t n_specs, mxgen_stage stage,
-                        mxgen_output *out, mx_error *err)
+                        const mxgen_comgr *comgr, mxgen_output *out, mx_error *err)
 {
     mxgen_output made = {0};
     pthread_once(&once, initialise);
     if (n_specs == 0)
         return mx_fail(err, MX_ERR_INVALID, "no variant to compile");
     unit u = {.target = specs[0].target};
+    if (mxgen_comgr_serves(comgr, u.target))
+        u.comgr = comgr;
     for (size_t i = 1; i < n_specs; i++) {
         if (specs[i].target != u.target)
             return mx_fail(err, MX_ERR_INVALID, "variants of %s and %s in one module",

@@ -5,6 +5,8 @@
 #ifndef MXGEN_GEN_H
 #define MXGEN_GEN_H
 
+#include <stdbool.h>
+
 #include <mxgen/base.h>
 #include <mxgen/format.h>
 
@@ -84,6 +86,39 @@ mx_status mxgen_spec_write(const mxgen_spec *spec, struct mxgen_pack_writer *wri
                            const char *target, int64_t object_id, const char *info_json,
                            mx_error *err);
 
+/* ---- ROCm's code object manager ---- */
+
+/* What makes AMD's code objects. */
+typedef enum mxgen_codegen {
+    MXGEN_CODEGEN_LLVM = 0, /* LLVM and its linker in this process */
+    MXGEN_CODEGEN_AUTO,     /* comgr where there is one that knows the chip, else the above */
+    MXGEN_CODEGEN_COMGR,    /* bitcode to comgr where its LLVM is new enough, else a relocatable */
+    MXGEN_CODEGEN_COMGR_LINK,   /* a relocatable, which comgr links */
+    MXGEN_CODEGEN_COMGR_BITCODE /* bitcode, from which comgr generates code and links it */
+} mxgen_codegen;
+
+typedef struct mxgen_comgr {
+    mxgen_codegen codegen;
+    char helper[1024];  /* mxgen-comgr, absolute; "": none is used */
+    char library[1024]; /* the file that it found */
+    char interface[16]; /* "3.0" */
+    char llvm[32];      /* comgr's own, "22.1.8"; "0" if it cannot be told */
+    bool reads_bitcode; /* of ours: its LLVM is as new */
+    char chips[1600];   /* " gfx900 gfx942 .. ", with a blank at both ends */
+    char note[1400];    /* why AUTO does not use it; else "" */
+} mxgen_comgr;
+
+/* "llvm", "auto", "comgr", "comgr-link", "comgr-bitcode". Nonzero if unknown. */
+int mxgen_codegen_parse(const char *text, mxgen_codegen *out);
+
+/* Finds mxgen-comgr (beside this program, or MXGEN_COMGR_HELPER) and asks it for comgr: `library`,
+ * NULL: MXGEN_COMGR_LIBRARY, then the usual names. With AUTO a comgr that cannot be used is a note.
+ * With LLVM nothing is looked for. Runs a program; not to be called beside setenv. */
+mx_status mxgen_comgr_find(mxgen_codegen codegen, const char *library, mxgen_comgr *out,
+                           mx_error *err);
+/* Whether comgr can make code for an AMD target; the message lists the chips that it knows. */
+mx_status mxgen_comgr_check(const mxgen_comgr *comgr, const mxgen_target *target, mx_error *err);
+
 /* ---- Compilation ---- */
 
 typedef enum mxgen_stage {
@@ -99,9 +134,10 @@ typedef struct mxgen_output {
     size_t n_info;
 } mxgen_output;
 
-/* Compiles variants of one target into one module. Thread-safe; one LLVM context a call. */
+/* Compiles variants of one target into one module. Thread-safe; one LLVM context a call. `comgr`
+ * may be NULL: everything is made in this process. */
 mx_status mxgen_compile(const mxgen_spec *specs, size_t n_specs, mxgen_stage stage,
-                        mxgen_output *out, mx_error *err);
+                        const mxgen_comgr *comgr, mxgen_output *out, mx_error *err);
 void mxgen_output_finish(mxgen_output *out); /* takes a zeroed one, too */
 
 /* ---- NVIDIA's assembler ---- */
@@ -127,6 +163,7 @@ typedef struct mxgen_build_options {
     /* Makes machine code for NVIDIA's targets, which is stored under the target's name, and the PTX
      * under its PTX name. NULL, or an empty path: PTX only, under the target's name. */
     const mxgen_ptxas *ptxas;
+    const mxgen_comgr *comgr; /* for AMD's targets; may be NULL */
     /* May be NULL; called from one thread at a time. */
     void (*progress)(void *user, size_t done, size_t total);
     void *progress_user;
@@ -135,7 +172,8 @@ typedef struct mxgen_build_options {
 typedef struct mxgen_build_stats {
     size_t n_variants; /* machine code and PTX of a kernel count once */
     size_t n_objects;
-    size_t n_cubins; /* of the objects */
+    size_t n_cubins; /* of the objects, by ptxas */
+    size_t n_comgr;  /* of the objects, by comgr */
     double seconds;
 } mxgen_build_stats;
 

@@ -13,13 +13,15 @@ static mx_status link_in(const mxgen_scratch *scratch, const mxgen_target *targe
     char input[288], output[288], log[600] = "";
     mxgen_scratch_path(scratch, "in.o", input, sizeof(input));
     mxgen_scratch_path(scratch, "out", output, sizeof(output));
+    bool is_host = target->kind == MXGEN_HOST;
+    /* AMD's objects as ROCm's own tools link them, byte for byte. */
     const char *const argv[] = {"ld.lld",
                                 "-shared",
                                 "--no-undefined",
                                 "--build-id=none",
-                                "-Bsymbolic",
+                                is_host ? "-Bsymbolic" : "-Bno-symbolic",
                                 "-z",
-                                target->kind == MXGEN_HOST ? "now" : "lazy",
+                                is_host ? "now" : "lazy",
                                 "-o",
                                 output,
                                 input};

@@ -3,97 +3,27 @@
 #include "gen/ptxas.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "gen/process.h"
 #include "gen/resources.h"
 #include "gen/scratch.h"
 #include "gen/target.h"
 #include "mxgen/error.h"
 
-extern char **environ;
-
 /* The first release that reads PTX 8.0, which the target table asks LLVM for. */
-enum { LEAST_RELEASE = 12, SHOWN_BYTES = 700 };
+enum { LEAST_RELEASE = 12, SHOWN_BYTES = MXGEN_PROCESS_SHOWN_BYTES };
 
 static const char usual_path[] = "/usr/local/cuda/bin/ptxas";
 
-/* ---- Running ---- */
-
-static mx_status spawn(const char *const *argv, const char *folder, pid_t *child, mx_error *err)
-{
-    posix_spawn_file_actions_t actions;
-    int code = posix_spawn_file_actions_init(&actions);
-    if (code)
-        return mx_fail(err, MX_ERR_NO_MEMORY, "cannot run %s: %s", argv[0], strerror(code));
-    code = posix_spawn_file_actions_addchdir_np(&actions, folder);
-    if (!code)
-        code = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    if (!code)
-        code = posix_spawn_file_actions_addopen(&actions, 1, "log", O_WRONLY | O_CREAT | O_TRUNC,
-                                                0600);
-    if (!code)
-        code = posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    if (!code)
-        code = posix_spawn(child, argv[0], &actions, NULL, (char *const *)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return code ? mx_fail(err, MX_ERR_IO, "cannot run %s: %s", argv[0], strerror(code)) : MX_OK;
-}
-
-/* To its end; `log` is what it printed, malloc'ed, also where it fails (else NULL). */
-static mx_status run(const char *const *argv, const mxgen_scratch *scratch, char **log,
-                     mx_error *err)
-{
-    pid_t child = -1, ended;
-    int how = 0;
-    size_t log_bytes;
-    void *text = NULL;
-    mx_status status = spawn(argv, scratch->folder, &child, err);
-    if (status != MX_OK)
-        return status;
-    do {
-        ended = waitpid(child, &how, 0);
-    } while (ended < 0 && errno == EINTR);
-    if (ended < 0)
-        return mx_fail(err, MX_ERR_IO, "cannot wait for %s: %s", argv[0], strerror(errno));
-    status = mxgen_scratch_read(scratch, "log", &text, &log_bytes, err);
-    *log = text;
-    if (status != MX_OK)
-        return status;
-    if (WIFSIGNALED(how))
-        return mx_fail(err, MX_ERR_INTERNAL, "%s was ended by signal %d: %.*s", argv[0],
-                       WTERMSIG(how), SHOWN_BYTES, *log);
-    if (WEXITSTATUS(how))
-        return mx_fail(err, MX_ERR_INTERNAL, "%s ends with status %d: %.*s", argv[0],
-                       WEXITSTATUS(how), SHOWN_BYTES, *log);
-    return MX_OK;
-}
-
 /* ---- Finding ---- */
 
-static bool is_program(const char *path)
-{
-    struct stat info;
-    return !stat(path, &info) && S_ISREG(info.st_mode) && !access(path, X_OK);
-}
-
-/* Absolute, as the program runs in another folder. */
 static bool take_program(const char *path, mxgen_ptxas *out)
 {
-    char *absolute = is_program(path) ? realpath(path, NULL) : NULL;
-    bool fits = absolute && strlen(absolute) < sizeof(out->path);
-    if (fits)
-        strcpy(out->path, absolute);
-    free(absolute);
-    return fits;
+    return mxgen_process_find(path, out->path, sizeof(out->path));
 }
 
 static bool search(mxgen_ptxas *out)
@@ -133,7 +63,7 @@ static mx_status ask_version(mxgen_ptxas *found, mx_error *err)
     const char *const argv[] = {found->path, "--version", NULL};
     mx_status status = mxgen_scratch_create(&scratch, err);
     if (status == MX_OK)
-        status = run(argv, &scratch, &log, err);
+        status = mxgen_process_run(argv, &scratch, &log, NULL, err);
     if (status == MX_OK && !read_version(log, found))
         status = mx_fail(err, MX_ERR_UNSUPPORTED, "%s does not tell its version: %.*s", found->path,
                          SHOWN_BYTES, log);
@@ -249,7 +179,7 @@ mx_status mxgen_ptxas_assemble(const mxgen_ptxas *ptxas, const mxgen_spec *specs
         status = mxgen_scratch_write(&scratch, "in.ptx", ptx->data, ptx->size_bytes, err);
     if (status != MX_OK)
         goto out;
-    status = run(argv, &scratch, &log, &reason);
+    status = mxgen_process_run(argv, &scratch, &log, NULL, &reason);
     if (status == MX_OK)
         status = mxgen_scratch_read(&scratch, "out.cubin", &made.data, &made.size_bytes, &reason);
     if (status != MX_OK) {

@@ -149,7 +149,8 @@ START_TEST(empty_selections)
     assert_says(&error, "target");
     ck_assert_ptr_null(data);
     ck_assert_uint_eq(size_bytes, 7);
-    ck_assert_int_eq(mxgen_compile(NULL, 0, MXGEN_STAGE_ASM, &output, &error), MX_ERR_INVALID);
+    ck_assert_int_eq(mxgen_compile(NULL, 0, MXGEN_STAGE_ASM, NULL, &output, &error),
+                     MX_ERR_INVALID);
     ck_assert_ptr_null(output.data);
 }
 END_TEST
@@ -163,7 +164,8 @@ START_TEST(mixed_targets)
         mxgen_spec_make(target_of("gfx942"), &flat_key, NULL, NULL, 0, &specs[0], &error), MX_OK);
     ck_assert_int_eq(
         mxgen_spec_make(target_of("gfx950"), &flat_key, NULL, NULL, 0, &specs[1], &error), MX_OK);
-    ck_assert_int_eq(mxgen_compile(specs, 2, MXGEN_STAGE_OBJECT, &output, &error), MX_ERR_INVALID);
+    ck_assert_int_eq(mxgen_compile(specs, 2, MXGEN_STAGE_OBJECT, NULL, &output, &error),
+                     MX_ERR_INVALID);
     assert_says(&error, "gfx942");
     assert_says(&error, "gfx950");
     ck_assert_ptr_null(output.data);
@@ -571,7 +573,7 @@ START_TEST(mistake_in_template)
     if (current->target && strcmp(current->target, target))
         return;
     mxgen_spec spec = bad_spec(target);
-    mx_status status = mxgen_compile(&spec, 1, MXGEN_STAGE_OBJECT, &output, &error);
+    mx_status status = mxgen_compile(&spec, 1, MXGEN_STAGE_OBJECT, NULL, &output, &error);
     ck_assert_msg(status != MX_OK, "%s for %s was compiled", current->name, target);
     ck_assert_ptr_null(output.data);
     assert_says(&error, current->says);
@@ -587,7 +589,7 @@ START_TEST(no_mistake)
     mx_error error = {MX_OK, ""};
     current = NULL;
     mxgen_spec spec = bad_spec(mistaken_targets[_i]);
-    mx_status status = mxgen_compile(&spec, 1, MXGEN_STAGE_OBJECT, &output, &error);
+    mx_status status = mxgen_compile(&spec, 1, MXGEN_STAGE_OBJECT, NULL, &output, &error);
     ck_assert_msg(status == MX_OK, "%s", error.message);
     ck_assert_uint_gt(output.size_bytes, 0);
     mxgen_output_finish(&output);

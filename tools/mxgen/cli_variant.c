@@ -138,7 +138,7 @@ mx_status cli_variant_from_spec(const mxgen_spec *spec, cli_variant *out, mx_err
     status = cli_spec_texts(spec, &variant, err);
     if (status != MX_OK)
         goto out;
-    status = mxgen_compile(spec, 1, MXGEN_STAGE_OBJECT, &object, err);
+    status = mxgen_compile(spec, 1, MXGEN_STAGE_OBJECT, NULL, &object, err);
     if (status != MX_OK)
         goto out;
     status = cli_load_json("the list of resources", object.n_info ? object.info_json[0] : "{}",

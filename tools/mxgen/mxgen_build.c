@@ -10,10 +10,20 @@
 #include "cli.h"
 
 typedef struct build_args {
-    const char *targets, *ops, *formats, *dtypes, *layouts, *max_rank, *threads, *ptxas, *output;
+    const char *targets, *ops, *formats, *dtypes, *layouts, *max_rank, *threads, *ptxas, *codegen,
+        *comgr, *output;
 } build_args;
 
-enum { BUILD_OP = 256, BUILD_FORMAT, BUILD_DTYPE, BUILD_LAYOUT, BUILD_MAX_RANK, BUILD_PTXAS };
+enum {
+    BUILD_OP = 256,
+    BUILD_FORMAT,
+    BUILD_DTYPE,
+    BUILD_LAYOUT,
+    BUILD_MAX_RANK,
+    BUILD_PTXAS,
+    BUILD_CODEGEN,
+    BUILD_COMGR
+};
 
 static const struct argp_option build_options[] = {
     {"target", 't', "NAME[,..]", 0, "Targets, or kinds (amdgpu, nvptx, host); default: all", 0},
@@ -27,6 +37,10 @@ static const struct argp_option build_options[] = {
      "NVIDIA's assembler, for machine code besides PTX; default: MXGEN_PTXAS, then PATH, then "
      "/usr/local/cuda/bin",
      0},
+    {"codegen", BUILD_CODEGEN, "llvm|auto|comgr|comgr-link|comgr-bitcode", 0,
+     "What makes AMD's code objects: LLVM in this process (default), or ROCm's comgr", 0},
+    {"comgr", BUILD_COMGR, "FILE", 0,
+     "ROCm's libamd_comgr; default: MXGEN_COMGR_LIBRARY, then libamd_comgr.so.3 and .so.2", 0},
     {"output", 'o', "FILE", 0, "The pack (required)", 0},
     {0},
 };
@@ -58,6 +72,12 @@ static error_t build_parse(int key, char *arg, struct argp_state *state)
         return 0;
     case BUILD_PTXAS:
         args->ptxas = arg;
+        return 0;
+    case BUILD_CODEGEN:
+        args->codegen = arg;
+        return 0;
+    case BUILD_COMGR:
+        args->comgr = arg;
         return 0;
     case 'o':
         args->output = arg;
@@ -112,7 +132,41 @@ static mx_status build_find_ptxas(const cli_selection *selection, const char *wa
     return MX_OK;
 }
 
-static void build_print(const mxgen_build_stats *stats, const mxgen_ptxas *ptxas, const char *path)
+/* Looks only where some target needs it. What comgr cannot do is told before long work. */
+static mx_status build_find_comgr(const cli_selection *selection, const build_args *args,
+                                  mxgen_comgr *out, mx_error *err)
+{
+    mxgen_codegen codegen = MXGEN_CODEGEN_LLVM;
+    bool has_looked = false;
+    if (args->codegen && mxgen_codegen_parse(args->codegen, &codegen))
+        return mx_fail(
+            err, MX_ERR_INVALID,
+            "unknown codegen \"%s\"; one of llvm, auto, comgr, comgr-link, comgr-bitcode",
+            args->codegen);
+    for (size_t i = 0; i < selection->n_targets && codegen != MXGEN_CODEGEN_LLVM; i++) {
+        mx_error reason = {MX_OK, ""};
+        if (strcmp(mxgen_target_kind(selection->targets[i]), "amdgpu"))
+            continue;
+        mx_status status = has_looked ? MX_OK : mxgen_comgr_find(codegen, args->comgr, out, err);
+        if (status == MX_OK && out->note[0]) {
+            fprintf(stderr, "mxgen: %s\n", out->note);
+            return MX_OK;
+        }
+        has_looked = true;
+        if (status == MX_OK)
+            status = mxgen_comgr_check(out, selection->targets[i], &reason);
+        else
+            return status;
+        if (status != MX_OK && codegen != MXGEN_CODEGEN_AUTO)
+            return mx_fail(err, status, "%s", reason.message);
+        if (status != MX_OK)
+            fprintf(stderr, "mxgen: %s; LLVM makes its code objects\n", reason.message);
+    }
+    return MX_OK;
+}
+
+static void build_print(const mxgen_build_stats *stats, const mxgen_ptxas *ptxas,
+                        const mxgen_comgr *comgr, const char *path)
 {
     struct rusage usage = {0};
     struct stat file = {0};
@@ -125,6 +179,9 @@ static void build_print(const mxgen_build_stats *stats, const mxgen_ptxas *ptxas
            stats->seconds > 0 ? (double)stats->n_variants / stats->seconds : 0.0, peak);
     if (stats->n_cubins)
         printf(", %zu of the objects by ptxas %s", stats->n_cubins, ptxas->version);
+    if (stats->n_comgr)
+        printf(", %zu of the objects by comgr %s, LLVM %s", stats->n_comgr, comgr->interface,
+               comgr->llvm);
     printf("\n");
 }
 
@@ -152,6 +209,9 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
         status = cli_check_output(args.output, err);
     if (status == MX_OK)
         status = build_find_ptxas(&selection, args.ptxas, &ptxas, err);
+    mxgen_comgr comgr = {.helper = ""};
+    if (status == MX_OK)
+        status = build_find_comgr(&selection, &args, &comgr, err);
     if (status != MX_OK)
         return status;
 
@@ -172,11 +232,12 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
             },
         .n_threads = (int)n_threads,
         .ptxas = &ptxas,
+        .comgr = &comgr,
         .progress = isatty(STDERR_FILENO) ? build_progress : NULL,
     };
     mxgen_build_stats stats = {0};
     status = mxgen_build_pack(&options, args.output, &stats, err);
     if (status == MX_OK)
-        build_print(&stats, &ptxas, args.output);
+        build_print(&stats, &ptxas, &comgr, args.output);
     return status;
 }

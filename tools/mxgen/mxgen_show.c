@@ -240,7 +240,7 @@ static mx_status show_text(const show_args *args, const mxgen_spec *spec, mxgen_
                            mx_error *err)
 {
     mxgen_output output = {0};
-    mx_status status = mxgen_compile(spec, 1, stage, &output, err);
+    mx_status status = mxgen_compile(spec, 1, stage, NULL, &output, err);
     if (status == MX_OK)
         status = cli_write(args->output, output.data, output.size_bytes, err);
     mxgen_output_finish(&output);

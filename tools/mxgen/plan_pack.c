@@ -52,7 +52,7 @@ mx_status plan_pack_rules(const mxgen_spec *specs, size_t n_specs, void **data, 
 mx_status plan_pack_compiled(const mxgen_spec *spec, void **data, size_t *size_bytes, mx_error *err)
 {
     mxgen_output object = {0};
-    mx_status status = mxgen_compile(spec, 1, MXGEN_STAGE_OBJECT, &object, err);
+    mx_status status = mxgen_compile(spec, 1, MXGEN_STAGE_OBJECT, NULL, &object, err);
     if (status == MX_OK)
         status =
             plan_pack_write(spec, 1, object.data, object.size_bytes,
