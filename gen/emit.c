@@ -338,6 +338,53 @@ static LLVMValueRef permute_bytes(mxe *e, LLVMValueRef high, LLVMValueRef low, u
     return mxe_call_intrinsic(e, "llvm.amdgcn.perm", NULL, 0, args, 3);
 }
 
+static bool is_byte_of_word(mxe *e, mxe_value word, int index)
+{
+    if (!mxe_is_set(e, word))
+        return false;
+    if (word.type == MXE_I32 && index >= 0 && index < 4)
+        return true;
+    mxe_fail(e, "byte %d of an %s, not 0 to 3 of an i32", index, type_name(word.type));
+    return false;
+}
+
+/* NVIDIA converts integers at a quarter of the rate: a byte becomes the low bits of 2^23 there. */
+mxe_value mxe_byte_to_f32_at(mxe *e, mxe_value word, int index, int bias)
+{
+    const float magic = 8388608.0f;
+    if (!is_byte_of_word(e, word, index))
+        return mxe_poison(e, MXE_F32, true);
+    mxe_value number;
+    float offset = (float)-bias;
+    if (e->target->kind == MXGEN_NVPTX) {
+        LLVMValueRef bits = mxe_llvm_i32(e, 0x4b000000);
+        bits = permute_bytes(e, bits, word.ref, 0x7540 + (unsigned)index);
+        number = mxe_bitcast_at(e, mxe_wrap(bits, MXE_I32, word.varying), MXE_F32);
+        offset -= magic;
+    } else {
+        mxe_value at = mxe_const_at(e, MXE_I32, 8 * index);
+        mxe_value byte = mxe_binary_at(e, MXE_LSHR, word, at);
+        byte = mxe_binary_at(e, MXE_AND, byte, mxe_const_at(e, MXE_I32, 0xff));
+        number = mxe_convert_at(e, byte, MXE_F32, false);
+    }
+    return mxe_binary_at(e, MXE_FADD, number, mxe_const_f32_at(e, offset));
+}
+
+mxe_value mxe_signed_byte_to_f32_at(mxe *e, mxe_value word, int index)
+{
+    if (!is_byte_of_word(e, word, index))
+        return mxe_poison(e, MXE_F32, true);
+    if (e->target->kind == MXGEN_NVPTX) {
+        mxe_value flipped =
+            mxe_binary_at(e, MXE_XOR, word, mxe_const_at(e, MXE_I32, (int32_t)0x80808080));
+        return mxe_byte_to_f32_at(e, flipped, index, 128);
+    }
+    if (index < 3)
+        word = mxe_binary_at(e, MXE_SHL, word, mxe_const_at(e, MXE_I32, 24 - 8 * index));
+    word = mxe_binary_at(e, MXE_ASHR, word, mxe_const_at(e, MXE_I32, 24));
+    return mxe_convert_at(e, word, MXE_F32, true);
+}
+
 mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4])
 {
     for (int i = 0; i < 4; i++) {

@@ -143,6 +143,7 @@ mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b);
 #define mxe_urem(e, a, b) mxe_binary_at(MXE_AT(e), MXE_UREM, (a), (b))
 #define mxe_and(e, a, b) mxe_binary_at(MXE_AT(e), MXE_AND, (a), (b))
 #define mxe_or(e, a, b) mxe_binary_at(MXE_AT(e), MXE_OR, (a), (b))
+#define mxe_xor(e, a, b) mxe_binary_at(MXE_AT(e), MXE_XOR, (a), (b))
 #define mxe_shl(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SHL, (a), (b))
 #define mxe_lshr(e, a, b) mxe_binary_at(MXE_AT(e), MXE_LSHR, (a), (b))
 #define mxe_ashr(e, a, b) mxe_binary_at(MXE_AT(e), MXE_ASHR, (a), (b))
@@ -175,6 +176,13 @@ mxe_value mxe_fclamp_at(mxe *e, mxe_value a, mxe_value low, mxe_value high);
 /* i32 of at most 22 bits -> f32, exact, by whatever the target is fast at. */
 mxe_value mxe_small_to_f32_at(mxe *e, mxe_value a);
 #define mxe_small_to_f32(e, a) mxe_small_to_f32_at(MXE_AT(e), (a))
+
+/* Byte `index` of an i32, 0 .. 255, minus `bias` (0 .. 255), or as a signed number -> f32, exact.
+ */
+mxe_value mxe_byte_to_f32_at(mxe *e, mxe_value word, int index, int bias);
+mxe_value mxe_signed_byte_to_f32_at(mxe *e, mxe_value word, int index);
+#define mxe_byte_to_f32(e, word, i, bias) mxe_byte_to_f32_at(MXE_AT(e), (word), (i), (bias))
+#define mxe_signed_byte_to_f32(e, word, i) mxe_signed_byte_to_f32_at(MXE_AT(e), (word), (i))
 
 /* Adding this number to an f32 below 2^22 rounds it to the nearest even integer, which then stands
  * in two's complement in the sum's low bits. */

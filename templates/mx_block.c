@@ -454,7 +454,26 @@ static void unpack_mx9(mxe *e, const mx_shape *shape, const mx_record *record, m
     codes->header = mxe_zext(e, record->runs[0].items[0], MXE_I32);
     for (int i = 0; i < shape->count; i++) {
         mxe_value word = mxe_zext(e, record->runs[1].items[i / 4], MXE_I32);
-        codes->q[i] = signed_field(e, word, 8 * (i % 4), 8);
+        codes->value[i] = mxe_signed_byte_to_f32(e, word, i % 4);
+    }
+}
+
+/* q = nibble - 16 * sign. Of eight codes those with even and with odd numbers lie side by side as
+ * bytes, to which q + 16 is made: the nibble, and 16 where the sign bit is clear. */
+static void unpack_eight(mxe *e, mxe_value nibbles, mxe_value signs, mxe_value *value)
+{
+    /* Moves bits 0, 2, 4, 6 to 4, 12, 20, 28; the carries of what else adds up stay clear of these.
+     */
+    mxe_value spread = mxe_i32(e, 1 << 4 | 1 << 10 | 1 << 16 | 1 << 22);
+    for (int odd = 0; odd < 2; odd++) {
+        mxe_value low = odd ? mxe_lshr(e, nibbles, mxe_i32(e, 4)) : nibbles;
+        mxe_value sign = odd ? mxe_lshr(e, signs, mxe_i32(e, 1)) : signs;
+        sign = mxe_mul(e, mxe_and(e, sign, mxe_i32(e, 0x55)), spread);
+        mxe_value bytes = mxe_and(e, low, mxe_i32(e, 0x0f0f0f0f));
+        sign = mxe_xor(e, sign, mxe_i32(e, 0x10101010));
+        bytes = mxe_or(e, bytes, mxe_and(e, sign, mxe_i32(e, 0x10101010)));
+        for (int i = 0; i < 4; i++)
+            value[2 * i + odd] = mxe_byte_to_f32(e, bytes, i, 16);
     }
 }
 
@@ -465,13 +484,17 @@ static void unpack_mx6(mxe *e, const mx_shape *shape, const mx_record *record, m
     mxe_value signs = mxe_lshr(e, first, mxe_i32(e, 16));
     if (shape->lanes > 1)
         signs = mxe_lshr(e, signs, mxe_mul(e, shape->part, mxe_i32(e, shape->count)));
-    for (int i = 0; i < shape->count; i++) {
-        mxe_value word = shape->lanes == 1 ? record->runs[0].items[1 + i / 8]
-                                           : mxe_zext(e, record->runs[1].items[0], MXE_I32);
-        mxe_value low = mxe_and(e, mxe_lshr(e, word, mxe_i32(e, 4 * (i % 8))), mxe_i32(e, 15));
-        /* q = nibble - 16 * sign */
-        mxe_value sign = signed_field(e, signs, i, 1);
-        codes->q[i] = mxe_or(e, low, mxe_shl(e, sign, mxe_i32(e, 4)));
+    mxe_value words[2];
+    for (int i = 0; i < 2; i++)
+        words[i] = shape->lanes == 1 ? record->runs[0].items[1 + i]
+                                     : mxe_zext(e, record->runs[1].items[0], MXE_I32);
+    for (int i = 0; i + 8 <= shape->count; i += 8)
+        unpack_eight(e, words[i / 8], i ? mxe_lshr(e, signs, mxe_i32(e, i)) : signs,
+                     codes->value + i);
+    for (int i = 0; i < shape->count && shape->count < 8; i++) {
+        mxe_value low = mxe_and(e, mxe_lshr(e, words[0], mxe_i32(e, 4 * i)), mxe_i32(e, 15));
+        mxe_value sign = mxe_shl(e, signed_field(e, signs, i, 1), mxe_i32(e, 4));
+        codes->value[i] = mxe_small_to_f32(e, mxe_or(e, low, sign));
     }
 }
 
@@ -487,20 +510,17 @@ static void unpack_mx4(mxe *e, const mx_shape *shape, const mx_record *record, m
         all = mxe_lshr(e, all, mxe_zext(e, shift, MXE_I64));
         mxe_value mine = mxe_zext(e, all, MXE_I32);
         for (int i = 0; i < shape->count; i++)
-            codes->q[i] = signed_field(e, mine, 3 * i, 3);
+            codes->value[i] = mxe_small_to_f32(e, signed_field(e, mine, 3 * i, 3));
         return;
     }
     for (int i = 0; i < 16; i++) {
         int at = 16 + 3 * i;
-        if (at + 3 <= 32)
-            codes->q[i] = signed_field(e, low, at, 3);
-        else if (at >= 32)
-            codes->q[i] = signed_field(e, high, at - 32, 3);
-        else
-            codes->q[i] = signed_field(
-                e,
-                mxe_or(e, mxe_lshr(e, low, mxe_i32(e, at)), mxe_shl(e, high, mxe_i32(e, 32 - at))),
-                0, 3);
+        mxe_value word = at < 32 ? low : high;
+        if (at < 32 && at + 3 > 32) {
+            word = mxe_funnel(e, low, high, mxe_i32(e, at));
+            at = 0;
+        }
+        codes->value[i] = mxe_small_to_f32(e, signed_field(e, word, at % 32, 3));
     }
 }
 
@@ -512,8 +532,6 @@ void mx_unpack(mxe *e, const mx_shape *shape, const mx_record *record, mx_codes 
         unpack_mx6(e, shape, record, codes);
     else
         unpack_mx4(e, shape, record, codes);
-    for (int i = 0; i < shape->count; i++)
-        codes->value[i] = mxe_small_to_f32(e, codes->q[i]);
     mxe_value bits = mxe_lshr(e, codes->header, mxe_i32(e, 8));
     if (shape->lanes > 1)
         bits = mxe_lshr(e, bits, mxe_mul(e, shape->part, mxe_i32(e, shape->count / 2)));
