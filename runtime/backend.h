@@ -64,6 +64,9 @@ typedef struct mxrt_backend_ops {
     mx_status (*time)(mxrt_backend *backend, mxrt_timed_fn fn, void *user, int repeat, double *ms,
                       mx_error *err);
 
+    /* What the driver has counted; NULL where no driver does. */
+    mx_status (*counters)(const mxrt_backend *backend, mxrt_counters *out, mx_error *err);
+
     /* Runs the plain C reference on the device's memory; NULL where it cannot. No allocation. */
     mx_status (*reference)(mxrt_backend *backend, const struct mxrt_problem *problem,
                            mx_error *err);

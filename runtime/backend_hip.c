@@ -72,6 +72,7 @@ typedef struct hip_api {
     int (*hipEventRecord)(void *event, void *stream);
     int (*hipEventSynchronize)(void *event);
     int (*hipEventElapsedTime)(float *ms, void *start, void *stop);
+    int (*mxsim_counters)(mxrt_counters *out);
 } hip_api;
 
 #define REQUIRED(name)                                                                             \
@@ -110,6 +111,7 @@ static const mxrt_dynlib_symbol hip_symbols[] = {
     REQUIRED(hipEventRecord),
     REQUIRED(hipEventSynchronize),
     REQUIRED(hipEventElapsedTime),
+    OPTIONAL(mxsim_counters), /* of a simulator */
 };
 
 static const char *const hip_names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
@@ -680,6 +682,19 @@ out:
     return status;
 }
 
+static mx_status hip_counters(const mxrt_backend *backend, mxrt_counters *out, mx_error *err)
+{
+    mxrt_counters found = {.size_bytes = sizeof(found)};
+    if (!backend->api->mxsim_counters)
+        return mx_fail(err, MX_ERR_UNSUPPORTED, "the driver of %s counts nothing", backend->uri);
+    if (backend->api->mxsim_counters(&found))
+        return mx_fail(err, MX_ERR_DEVICE,
+                       "mxsim_counters refused %zu bytes: this simulator is of another version",
+                       sizeof(found));
+    *out = found;
+    return MX_OK;
+}
+
 const mxrt_backend_ops mxrt_backend_hip = {
     .scheme = "hip",
     .open = hip_open,
@@ -699,4 +714,5 @@ const mxrt_backend_ops mxrt_backend_hip = {
     .copy = hip_copy,
     .synchronize = hip_synchronize,
     .time = hip_time,
+    .counters = hip_counters,
 };

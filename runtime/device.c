@@ -334,3 +334,16 @@ mx_status mxrt_device_time(mxrt_device *device, mxrt_timed_fn fn, void *user, in
         return mx_fail(err, MX_ERR_INVALID, "repeat is %d; it must be at least 1", repeat);
     return device->ops->time(device->backend, fn, user, repeat, ms, err);
 }
+
+mx_status mxrt_device_counters(mxrt_device *device, mxrt_counters *out, mx_error *err)
+{
+    if (!device || !out)
+        return mx_fail(err, MX_ERR_INVALID, "device and out must not be NULL");
+    if (out->size_bytes != sizeof(*out))
+        return mx_fail(err, MX_ERR_INVALID, "out->size_bytes is %u, not %zu", out->size_bytes,
+                       sizeof(*out));
+    if (!device->ops->counters)
+        return mx_fail(err, MX_ERR_UNSUPPORTED, "the driver of %s counts nothing",
+                       device->info.uri);
+    return device->ops->counters(device->backend, out, err);
+}

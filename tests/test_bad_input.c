@@ -323,6 +323,10 @@ START_TEST(devices)
     check_failed(mxrt_devices(context, NULL, 3, &n, &err), MX_ERR_INVALID, "infos");
     check_failed(mxrt_device_copy(device, NULL, x_data, 4, NULL, &err), MX_ERR_INVALID, "NULL");
     check_failed(mxrt_device_time(device, NULL, NULL, 1, NULL, &err), MX_ERR_INVALID, "NULL");
+    mxrt_counters counts = {.size_bytes = sizeof(counts)}, other = {.size_bytes = 1};
+    check_failed(mxrt_device_counters(device, NULL, &err), MX_ERR_INVALID, "NULL");
+    check_failed(mxrt_device_counters(device, &other, &err), MX_ERR_INVALID, "size_bytes is 1");
+    check_failed(mxrt_device_counters(device, &counts, &err), MX_ERR_UNSUPPORTED, "counts nothing");
     mxrt_device_close(NULL);
     mxrt_context_destroy(NULL);
     mxrt_plan_destroy(NULL);

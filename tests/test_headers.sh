@@ -17,4 +17,4 @@ for header in "$include"/mxgen/*.h; do
     found=$((found + 1))
 done
 echo "$found headers"
-[ "$found" -ge 5 ]
+[ "$found" -ge 6 ]

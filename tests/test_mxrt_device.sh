@@ -24,8 +24,13 @@ for axis in -1 0; do
 done
 "$mxrt" report in.safetensors --format mx6 --seconds 0 --device hip:0 --pack kernels.mxdb \
     --include 'marred|conv' --json | grep -q '"tensor":null'
-"$mxrt" bench --shape 16x64 --seconds 0 --op to --format mx6 --dtype f32 --variant best --json \
-    --device hip:0 --pack kernels.mxdb | grep -q '"device":"hip:0","variant":"mx_to_mx6_f32'
+# The simulator counts: 64 blocks are one wave of four lanes a block, or more.
+bench=(--shape 16x64 --op to --format mx6 --dtype f32 --variant best --device hip:0 --pack kernels.mxdb)
+"$mxrt" bench "${bench[@]}" --json >bench.json
+grep -q '"device":"hip:0","variant":"mx_to_mx6_f32' bench.json
+grep -Eq '"counts":\{"waves":[1-9][0-9]*,"lanes":[1-9].*"valu":[1-9].*"vgprs":[1-9]' bench.json
+grep -q '"load_bytes":4096,"store_bytes":768,' bench.json
+"$mxrt" bench "${bench[@]}" | grep -Eq '^to +mx6 +f32 +16x64 +-1 +flat +mx_to_mx6_f32_flat'
 if "$mxrt" quantize in.safetensors -o none -f mx9 --device hip:0 --pack kernels.mxdb 2>log; then
     echo "a pack without such kernels was accepted" >&2
     exit 1

@@ -40,6 +40,7 @@
 #include <dlpack/dlpack.h>
 
 #include <mxgen/base.h>
+#include <mxgen/counters.h>
 #include <mxgen/format.h>
 
 #ifdef __cplusplus
@@ -215,6 +216,12 @@ typedef mx_status (*mxrt_timed_fn)(void *user, mxrt_stream stream, mx_error *err
  * by device events where the device has them. */
 MX_API mx_status mxrt_device_time(mxrt_device *device, mxrt_timed_fn fn, void *user, int repeat,
                                   double *ms, mx_error *err);
+
+/* What the driver has counted so far in this process (mxgen/counters.h); `out->size_bytes` must be
+ * set. Two calls with nothing else running between them, and a wait for the stream before the
+ * second, frame what ran between. MX_ERR_UNSUPPORTED where the driver counts nothing: everywhere
+ * but on the simulator of AMD chips. */
+MX_API mx_status mxrt_device_counters(mxrt_device *device, mxrt_counters *out, mx_error *err);
 
 /* ---- Packs, for tools ---- */
 

@@ -21,43 +21,16 @@
 
 #include <stdint.h>
 
+#include <mxgen/counters.h>
+
 #define MXSIM_API __attribute__((visibility("default")))
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef struct mxsim_counters {
-    uint32_t size_bytes; /* set by the caller to sizeof(mxsim_counters_t) */
-    uint32_t launches;
-    uint64_t waves;
-    /* Wave instructions by class. */
-    uint64_t valu;
-    uint64_t salu;
-    uint64_t smem;
-    uint64_t vmem_load;
-    uint64_t vmem_store;
-    uint64_t lds;
-    uint64_t mfma; /* MFMA, SMFMAC and WMMA */
-    uint64_t branch;
-    uint64_t waitcnt;
-    uint64_t other;
-    /* Global, flat and buffer accesses: bytes by active lanes, distinct aligned segments touched.
-     */
-    uint64_t load_bytes;
-    uint64_t store_bytes;
-    uint64_t load_trans64;
-    uint64_t load_trans128;
-    uint64_t store_trans64;
-    uint64_t store_trans128;
-    uint64_t lds_bytes;
-    /* Extra LDS cycles beyond the conflict-free ones. */
-    uint64_t lds_conflicts;
-} mxsim_counters_t;
-
-/* Copies the sums since the last reset. Returns 0, or -1 if `out` or its size is wrong. */
-MXSIM_API int mxsim_counters(mxsim_counters_t *out);
-MXSIM_API void mxsim_counters_reset(void);
+/* Copies the sums. Returns 0, or -1 if `out` or its size is wrong. */
+MXSIM_API int mxsim_counters(mxrt_counters *out);
 
 /* The text of the last finding, "" if none; valid until the next launch of this process. */
 MXSIM_API const char *mxsim_last_report(void);

@@ -317,7 +317,7 @@ typedef struct launch {
     uint64_t next_group, total_groups;
     int failed;
     uint64_t budget;
-    mxsim_counters_t sum;
+    mxrt_counters sum;
     pthread_mutex_t lock;
 } launch;
 
@@ -337,7 +337,7 @@ struct group {
     uint16_t epoch;
     bool uniform_fail;
     jmp_buf escape;
-    mxsim_counters_t cnt;
+    mxrt_counters cnt;
     uint64_t cls[CLS_COUNT];
     uint32_t seen[1024];
     uint64_t seen_line[1024];

@@ -35,11 +35,11 @@ typedef struct module {
     program *prog;
 } module;
 
-static mxsim_counters_t sums;
+static mxrt_counters sums;
 static pthread_mutex_t sums_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int captures; /* streams of this thread being captured */
 
-int mxsim_counters(mxsim_counters_t *out)
+int mxsim_counters(mxrt_counters *out)
 {
     if (!out || out->size_bytes != sizeof *out)
         return -1;
@@ -50,18 +50,11 @@ int mxsim_counters(mxsim_counters_t *out)
     return 0;
 }
 
-void mxsim_counters_reset(void)
-{
-    pthread_mutex_lock(&sums_lock);
-    memset(&sums, 0, sizeof sums);
-    pthread_mutex_unlock(&sums_lock);
-}
-
-static void add_sums(const mxsim_counters_t *c)
+static void add_sums(const mxrt_counters *c)
 {
     uint64_t *d = &sums.waves;
     const uint64_t *s = &c->waves;
-    size_t n = (sizeof sums - offsetof(mxsim_counters_t, waves)) / sizeof(uint64_t);
+    size_t n = (sizeof sums - offsetof(mxrt_counters, waves)) / sizeof(uint64_t);
     pthread_mutex_lock(&sums_lock);
     sums.launches++;
     for (size_t i = 0; i < n; i++)
@@ -71,7 +64,7 @@ static void add_sums(const mxsim_counters_t *c)
 
 static void print_stats(const launch *l, double seconds)
 {
-    const mxsim_counters_t *c = &l->sum;
+    const mxrt_counters *c = &l->sum;
     uint64_t all = c->valu + c->salu + c->smem + c->vmem_load + c->vmem_store + c->lds + c->mfma +
                    c->branch + c->waitcnt + c->other;
     fprintf(stderr,

@@ -366,9 +366,10 @@ static group *group_new(launch *l)
 
 static void add_counts(launch *l, const group *g)
 {
-    mxsim_counters_t *s = &l->sum;
+    mxrt_counters *s = &l->sum;
     pthread_mutex_lock(&l->lock);
     s->waves += g->cnt.waves;
+    s->lanes += g->cnt.waves * (uint64_t)l->k->wave_size;
     s->valu += g->cls[CLS_VALU];
     s->salu += g->cls[CLS_SALU];
     s->smem += g->cls[CLS_SMEM];

@@ -484,28 +484,29 @@ START_TEST(counters)
 {
     device d = dev();
     rig_module *m = rig_build_ir(shifted_copy);
-    int (*get)(mxsim_counters_t *) = RIG_CALL("mxsim_counters", int (*)(mxsim_counters_t *));
-    mxsim_counters_t c = {.size_bytes = sizeof c};
+    int (*get)(mxrt_counters *) = RIG_CALL("mxsim_counters", int (*)(mxrt_counters *));
+    mxrt_counters c = {.size_bytes = sizeof c}, before = c;
     void *in, *out;
     ck_assert_int_eq(d.alloc(&in, 512), 0);
     ck_assert_int_eq(d.alloc(&out, 256), 0);
     ck_assert_int_eq(d.set(in, 1, 512), 0);
-    RIG_CALL("mxsim_counters_reset", void (*)(void))();
+    ck_assert_int_eq(get(&before), 0);
     ck_assert_int_eq(launch_copy(m, in, out, 1), 0);
     ck_assert_int_eq(get(&c), 0);
     uint64_t waves = rig_wave() == 64 ? 1 : 2;
-    ck_assert_uint_eq(c.launches, 1);
-    ck_assert_uint_eq(c.waves, waves);
-    ck_assert_uint_eq(c.vmem_load, waves);
-    ck_assert_uint_eq(c.vmem_store, waves);
-    ck_assert_uint_eq(c.load_bytes, 256);
-    ck_assert_uint_eq(c.store_bytes, 256);
-    ck_assert_uint_eq(c.store_trans64, 4);
-    ck_assert_uint_eq(c.store_trans128, 2);
+    ck_assert_uint_eq(c.launches - before.launches, 1);
+    ck_assert_uint_eq(c.waves - before.waves, waves);
+    ck_assert_uint_eq(c.lanes - before.lanes, 64);
+    ck_assert_uint_eq(c.vmem_load - before.vmem_load, waves);
+    ck_assert_uint_eq(c.vmem_store - before.vmem_store, waves);
+    ck_assert_uint_eq(c.load_bytes - before.load_bytes, 256);
+    ck_assert_uint_eq(c.store_bytes - before.store_bytes, 256);
+    ck_assert_uint_eq(c.store_trans64 - before.store_trans64, 4);
+    ck_assert_uint_eq(c.store_trans128 - before.store_trans128, 2);
     /* One dword off: each wave touches a segment more. */
-    ck_assert_uint_eq(c.load_trans64, 4 + waves);
-    ck_assert_uint_eq(c.load_trans128, 2 + waves);
-    ck_assert_uint_gt(c.valu, 0);
+    ck_assert_uint_eq(c.load_trans64 - before.load_trans64, 4 + waves);
+    ck_assert_uint_eq(c.load_trans128 - before.load_trans128, 2 + waves);
+    ck_assert_uint_gt(c.valu, before.valu);
     c.size_bytes = 1;
     ck_assert_int_eq(get(&c), -1);
     d.release(in);
@@ -526,8 +527,8 @@ START_TEST(bank_conflicts)
                 "  store volatile i32 %i, ptr addrspace(3) %q\n"
                 "  ret void\n}\n" ATTRS;
     rig_module *m = rig_build_ir(ir);
-    int (*get)(mxsim_counters_t *) = RIG_CALL("mxsim_counters", int (*)(mxsim_counters_t *));
-    mxsim_counters_t c = {.size_bytes = sizeof c};
+    int (*get)(mxrt_counters *) = RIG_CALL("mxsim_counters", int (*)(mxrt_counters *));
+    mxrt_counters c = {.size_bytes = sizeof c}, before = c;
     int strides[] = {1, 2, 32};
     uint64_t want[3] = {0, 2, 62};
     if (rig_is("gfx950")) { /* 64 banks, all lanes at once */
@@ -536,11 +537,10 @@ START_TEST(bank_conflicts)
     }
     for (int i = 0; i < 3; i++) {
         void *args[] = {&strides[i]};
-        RIG_CALL("mxsim_counters_reset", void (*)(void))();
+        ck_assert_int_eq(get(&before), 0);
         ck_assert_int_eq(rig_launch(rig_function(m, "stride"), 1, 64, 0, args), 0);
         ck_assert_int_eq(get(&c), 0);
-        ck_assert_uint_eq(c.lds_conflicts, want[i]);
-        c.size_bytes = sizeof c;
+        ck_assert_uint_eq(c.lds_conflicts - before.lds_conflicts, want[i]);
     }
     rig_free(m);
 }

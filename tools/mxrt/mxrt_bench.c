@@ -1,4 +1,5 @@
 /* mxrt bench: every wanted variant of every wanted key and shape, and the device's own copy. */
+#include "mxrt_counts.h"
 #include "mxrt_measure.h"
 
 #include <limits.h>
@@ -43,6 +44,7 @@ typedef struct bench_run {
     tool_engine engine;
     tool_table *rows;
     tool_progress progress;
+    int counts; /* the device counts instead of taking time */
     int n_measured;
     mx_error last_skip;
 } bench_run;
@@ -287,13 +289,14 @@ static mx_status init_tensor(const bench_point *point, const tool_engine *engine
     return MX_OK;
 }
 
-static mx_status point_init(bench_point *point, const tool_engine *engine, mx_error *err)
+static mx_status point_init(bench_point *point, const bench_run *run, mx_error *err)
 {
+    const tool_engine *engine = &run->engine;
     mx_status status = count_bytes(point, err);
     if (status != MX_OK)
         return status;
     int in_packed = point->op == MX_OP_FROM, out_packed = point->op == MX_OP_TO;
-    int n = measure_slots(&engine->info, point->moved_bytes);
+    int n = run->counts ? 1 : measure_slots(&engine->info, point->moved_bytes);
     status = init_tensor(point, engine, in_packed, n, &point->in_ring, &point->in, err);
     if (status == MX_OK)
         status = init_tensor(point, engine, out_packed, n, &point->out_ring, &point->out, err);
@@ -346,20 +349,31 @@ static mx_status run_kernel(void *user, mxrt_stream stream, mx_error *err)
                          slot_data(&point->out_ring, slot, &point->out), stream, err);
 }
 
-static void print_json(const bench_run *run, const bench_point *point, const char *variant,
-                       const measure_result *result)
+/* One of the two is given. */
+static void print_json(const bench_run *run, const bench_point *point, const mxrt_plan_info *info,
+                       const measure_result *result, const mxrt_counters *counts)
 {
-    double gbps = 1e-6 * (double)point->moved_bytes / result->ms;
-    double ceiling = 1e-6 * (double)point->moved_bytes / result->ceiling_ms;
     json_t *shape = json_array();
     for (int i = 0; i < point->shape->ndim; i++)
         json_array_append_new(shape, json_integer(point->shape->shape[i]));
-    json_t *line = json_pack("{s:s, s:s, s:s, s:o, s:i, s:s, s:s, s:f, s:I, s:f, s:f, s:f}", "op",
-                             mx_op_name(point->op), "format", mx_format_get(point->format)->name,
-                             "dtype", mx_dtype_get(point->dtype)->name, "shape", shape, "axis",
-                             point->shape->axis, "device", run->engine.info.uri, "variant", variant,
-                             "ms", result->ms, "bytes", (json_int_t)point->moved_bytes, "gbps",
-                             gbps, "ceiling_gbps", ceiling, "share", gbps / ceiling);
+    json_t *line =
+        json_pack("{s:s, s:s, s:s, s:o, s:i, s:s, s:s, s:I}", "op", mx_op_name(point->op), "format",
+                  mx_format_get(point->format)->name, "dtype", mx_dtype_get(point->dtype)->name,
+                  "shape", shape, "axis", point->shape->axis, "device", run->engine.info.uri,
+                  "variant", info->variant, "bytes", (json_int_t)point->moved_bytes);
+    if (result) {
+        double gbps = 1e-6 * (double)point->moved_bytes / result->ms;
+        double ceiling = 1e-6 * (double)point->moved_bytes / result->ceiling_ms;
+        json_t *times = json_pack("{s:f, s:f, s:f, s:f}", "ms", result->ms, "gbps", gbps,
+                                  "ceiling_gbps", ceiling, "share", gbps / ceiling);
+        json_object_update(line, times);
+        json_decref(times);
+    }
+    if (counts) {
+        json_object_set_new(line, "layout", json_string(mx_layout_name(info->layout)));
+        json_object_set_new(line, "blocks", json_integer((json_int_t)info->n_blocks));
+        json_object_set_new(line, "counts", counts_json(counts, info));
+    }
     add_memory(line, point->shape);
     json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
@@ -367,24 +381,49 @@ static void print_json(const bench_run *run, const bench_point *point, const cha
     json_decref(line);
 }
 
-static void print_row(const bench_run *run, const bench_point *point, const char *variant,
-                      const measure_result *result)
+static void print_row(const bench_run *run, const bench_point *point, const mxrt_plan_info *info,
+                      const measure_result *result, const mxrt_counters *counts)
 {
     char shape[TOOL_SHAPE_BYTES];
-    double gbps = 1e-6 * (double)point->moved_bytes / result->ms;
-    double ceiling = 1e-6 * (double)point->moved_bytes / result->ceiling_ms;
     table_cell(run->rows, "%s", mx_op_name(point->op));
     table_cell(run->rows, "%s", mx_format_get(point->format)->name);
     table_cell(run->rows, "%s", mx_dtype_get(point->dtype)->name);
     table_cell(run->rows, "%s",
                tool_shape_text((size_t)point->shape->ndim, point->shape->shape, shape));
     table_cell(run->rows, "%d", point->shape->axis);
-    table_cell(run->rows, "%s", variant);
+    if (counts) {
+        table_cell(run->rows, "%s", mx_layout_name(info->layout));
+        table_cell(run->rows, "%s", info->variant);
+        counts_cells(run->rows, counts, info);
+        return;
+    }
+    double gbps = 1e-6 * (double)point->moved_bytes / result->ms;
+    double ceiling = 1e-6 * (double)point->moved_bytes / result->ceiling_ms;
+    table_cell(run->rows, "%s", info->variant);
     table_cell(run->rows, "%.3f", result->ms);
     table_cell(run->rows, "%lld", (long long)point->moved_bytes);
     table_cell(run->rows, "%.2f", gbps);
     table_cell(run->rows, "%.2f", ceiling);
     table_cell(run->rows, "%.2f", gbps / ceiling);
+}
+
+/* Times the plan, or counts one run of it, and prints a line. */
+static mx_status measure_plan(bench_run *run, bench_point *point, const mxrt_plan *plan,
+                              const mxrt_plan_info *info, mx_error *err)
+{
+    bench_kernel kernel = {.plan = plan, .point = point};
+    measure_result result;
+    mxrt_counters counts;
+    mx_status status = run->counts
+                           ? counts_run(run->engine.device, run_kernel, &kernel, &counts, err)
+                           : measure_pair(run->engine.device, run_kernel, &kernel, measure_copy_run,
+                                          &point->copy, run->options->seconds, &result, err);
+    if (status != MX_OK)
+        return status;
+    (run->options->json ? print_json : print_row)(run, point, info, run->counts ? NULL : &result,
+                                                  run->counts ? &counts : NULL);
+    run->n_measured++;
+    return MX_OK;
 }
 
 /* `name` as in a plan's request; one that does not apply here is passed over, and told only if
@@ -401,24 +440,15 @@ static mx_status measure_variant(bench_run *run, bench_point *point, const char 
                                  .variant = name};
     mxrt_plan *plan = NULL;
     mxrt_plan_info info;
-    measure_result result;
     mx_status status = mxrt_plan_create(run->engine.device, &request, &plan, err);
     if (status == MX_ERR_UNSUPPORTED || status == MX_ERR_NOT_FOUND)
         return run->last_skip = *err, MX_OK;
     if (status == MX_OK)
         status = mxrt_plan_get_info(plan, &info, err);
-    bench_kernel kernel = {.plan = plan, .point = point};
     if (status == MX_OK)
-        status = measure_pair(run->engine.device, run_kernel, &kernel, measure_copy_run,
-                              &point->copy, run->options->seconds, &result, err);
-    if (status == MX_OK) {
-        if (run->options->json)
-            print_json(run, point, info.variant, &result);
-        else
-            print_row(run, point, info.variant, &result);
-        run->n_measured++;
+        status = measure_plan(run, point, plan, &info, err);
+    if (status == MX_OK)
         *is_reference = !strcmp(info.variant, "reference");
-    }
     mxrt_plan_destroy(plan);
     return status;
 }
@@ -446,7 +476,7 @@ static mx_status measure_point(bench_run *run, bench_point *point, mx_error *err
 {
     const char *wanted = run->options->variant;
     int is_reference = 0;
-    mx_status status = point_init(point, &run->engine, err);
+    mx_status status = point_init(point, run, err);
     if (status != MX_OK)
         return status;
     if (wanted && !strcmp(wanted, "all"))
@@ -498,17 +528,31 @@ static mx_status measure_points(bench_run *run, mx_error *err)
     return MX_OK;
 }
 
+/* Its columns follow from what the device can tell. */
+static tool_table *create_table(const bench_run *run)
+{
+    static const char *const times[] = {"<op", "<format", "<dtype", "<shape",  "axis",  "<variant",
+                                        "ms",  "bytes",   "GB/s",   "ceiling", "share", NULL};
+    const char *heads[24] = {"<op", "<format", "<dtype", "<shape", "axis", "<layout", "<variant"};
+    size_t n = 7;
+    if (!run->counts)
+        return table_create(times);
+    for (size_t i = 0; counts_heads[i]; i++)
+        heads[n++] = counts_heads[i];
+    return table_create(heads);
+}
+
 int cmd_bench(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&engine_argp, 0, NULL, 10}, {0}};
     static const struct argp argp = {
         .options = bench_option_table,
         .parser = parse_bench,
-        .doc = "Measures kernels. The ceiling is the device's own copy moving the same number of "
-               "bytes, read plus written, measured in turns with the kernel.",
+        .doc =
+            "Measures kernels. The ceiling is the device's own copy moving the same number of "
+            "bytes, read plus written, measured in turns with the kernel. A simulated chip shows "
+            "counts of one run instead.",
         .children = children};
-    static const char *const heads[] = {"<op", "<format", "<dtype", "<shape",  "axis",  "<variant",
-                                        "ms",  "bytes",   "GB/s",   "ceiling", "share", NULL};
     bench_options options = {0};
     bench_run run = {.options = &options};
     mx_error err = {0};
@@ -516,7 +560,8 @@ int cmd_bench(int argc, char **argv)
         return TOOL_EXIT_USAGE;
     mx_status status = engine_open(&options.engine, &run.engine, &err);
     if (status == MX_OK) {
-        run.rows = options.json ? NULL : table_create(heads);
+        run.counts = counts_available(run.engine.device);
+        run.rows = options.json ? NULL : create_table(&run);
         status = measure_points(&run, &err);
         progress_clear(&run.progress);
         if (!options.json && run.n_measured > 0) {
