@@ -1,5 +1,6 @@
 #include "runtime/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,6 +132,51 @@ mx_status mxrt_device_table(mxrt_device *device, const mxrt_table_key *key,
     return status;
 }
 
+/* Whether a word is in a list whose words end in commas or with the list. */
+static int list_has(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)); at += length) {
+        if ((at == list || at[-1] == ' ') && (at[length] == ',' || !at[length]))
+            return 1;
+    }
+    return 0;
+}
+
+/* The targets of the device's packs, each once, with commas; as many as fit. */
+static void list_targets(const mxrt_device *device, char *text, size_t size)
+{
+    size_t used = 0;
+    mxrt_variant_info info;
+    text[0] = 0;
+    for (size_t p = 0; p < device->n_packs; p++) {
+        size_t n = mxrt_pack_variant_count(device->packs[p]);
+        for (size_t i = 0; i < n; i++) {
+            if (mxrt_pack_variant(device->packs[p], i, &info, NULL))
+                continue;
+            if (list_has(text, info.target) || used + strlen(info.target) + 3 > size)
+                continue;
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", info.target);
+        }
+    }
+}
+
+static mx_status fail_without_kernel(const mxrt_device *device, const mxrt_table_key *key,
+                                     mx_error *err)
+{
+    char targets[256];
+    list_targets(device, targets, sizeof(targets));
+    return mx_fail(
+        err, MX_ERR_UNSUPPORTED,
+        "no pack has a kernel for %s %s %s (%s) on %s, which is a %s; %s%s; add one made "
+        "with mxgen build --target %s",
+        mx_op_name(key->op), mx_format_get(key->format)->name, mx_dtype_get(key->dtype)->name,
+        mx_profile_name(key->profile), device->info.uri, device->info.target,
+        targets[0] ? "the packs have kernels for " : "no pack is here", targets,
+        device->info.target);
+}
+
 mx_status mxrt_prepare(mxrt_device *device, mx_op op, mx_format format, mx_dtype dtype,
                        mx_profile profile, mx_error *err)
 {
@@ -149,11 +195,7 @@ mx_status mxrt_prepare(mxrt_device *device, mx_op op, mx_format format, mx_dtype
     mx_status status = mxrt_device_table(device, &key, &table, err);
     if (status || table->n_variants || device->ops->reference)
         return status;
-    return mx_fail(err, MX_ERR_UNSUPPORTED,
-                   "no pack has a kernel for %s %s %s (%s) on %s; add one made with mxgen build "
-                   "--target %s",
-                   mx_op_name(op), mx_format_get(format)->name, mx_dtype_get(dtype)->name,
-                   mx_profile_name(profile), device->info.uri, device->info.target);
+    return fail_without_kernel(device, &key, err);
 }
 
 /* ---- Running ---- */
@@ -178,6 +220,8 @@ mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem, m
     }
     if ((status = mxrt_device_table(device, &key, &table, err)))
         return status;
+    if (!table->n_variants && !has_reference)
+        return fail_without_kernel(device, &key, err);
     mxrt_problem_vars(problem, values);
     if (!has_reference)
         return mxrt_select_best(table, values, out, err);

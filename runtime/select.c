@@ -231,12 +231,6 @@ static mx_status search(const mxrt_kernel_table *table, const int64_t *values, m
     if (!err)
         return MX_ERR_UNSUPPORTED;
     const mxrt_table_key *key = &table->key;
-    if (!table->n_variants)
-        return mx_fail(err, MX_ERR_UNSUPPORTED,
-                       "no pack has a kernel for %s %s %s (%s) on this device; add one made with "
-                       "mxgen build for its target",
-                       mx_op_name(key->op), mx_format_get(key->format)->name,
-                       mx_dtype_get(key->dtype)->name, mx_profile_name(key->profile));
     /* The last in order is the most general: its reason says most. */
     mxrt_select_variant(&table->variants[table->n_variants - 1], values, out, &reason);
     return mx_fail(err, MX_ERR_UNSUPPORTED,

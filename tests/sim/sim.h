@@ -22,6 +22,7 @@ typedef struct chip {
     uint32_t lds_bytes; /* a workgroup's limit */
     int compute_units;
     int major, minor, stepping;
+    int mach;       /* as the flags of its code objects say it */
     bool agpr;      /* has accumulation registers */
     bool flat_arch; /* architected flat scratch */
     bool fnuz;      /* fp8 is FNUZ */

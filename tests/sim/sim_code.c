@@ -51,6 +51,11 @@ static bool view_open(elf_view *v, const void *data, char *err, size_t n)
         snprintf(err, n, "not an HSA code object of version 4 or later");
         return false;
     }
+    if ((int)(e->e_flags & 0xff) != sim_chip()->mach) {
+        snprintf(err, n, "code object's flags are 0x%x, the device is %s", e->e_flags,
+                 sim_chip()->name);
+        return false;
+    }
     if (e->e_phnum > 64 || e->e_phoff > (1u << 20) ||
         !read_object(v->ph, v->data + e->e_phoff, e->e_phnum * sizeof v->ph[0])) {
         snprintf(err, n, "damaged program header table");

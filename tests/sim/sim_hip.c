@@ -10,16 +10,16 @@ checks sim_checks = {true, true, true};
 bool sim_trace;
 
 static const chip chips[] = {
-    {"gfx90a", "gfx90a:sramecc+:xnack-", "AMD Instinct MI250X", 9, 64, 65536, 104, 9, 0, 10, true,
-     false, false, false, true},
-    {"gfx942", "gfx942:sramecc+:xnack-", "AMD Instinct MI300X", 9, 64, 65536, 304, 9, 4, 2, true,
-     true, true, false, false},
-    {"gfx950", "gfx950:sramecc+:xnack-", "AMD Instinct MI355X", 9, 64, 163840, 256, 9, 5, 0, true,
-     true, false, true, false},
-    {"gfx1100", "gfx1100", "AMD Radeon RX 7900 XTX", 11, 32, 65536, 48, 11, 0, 0, false, true,
+    {"gfx90a", "gfx90a:sramecc+:xnack-", "AMD Instinct MI250X", 9, 64, 65536, 104, 9, 0, 10, 0x3f,
+     true, false, false, false, true},
+    {"gfx942", "gfx942:sramecc+:xnack-", "AMD Instinct MI300X", 9, 64, 65536, 304, 9, 4, 2, 0x4c,
+     true, true, true, false, false},
+    {"gfx950", "gfx950:sramecc+:xnack-", "AMD Instinct MI355X", 9, 64, 163840, 256, 9, 5, 0, 0x4f,
+     true, true, false, true, false},
+    {"gfx1100", "gfx1100", "AMD Radeon RX 7900 XTX", 11, 32, 65536, 48, 11, 0, 0, 0x41, false, true,
      false, false, false},
-    {"gfx1201", "gfx1201", "AMD Radeon RX 9070 XT", 12, 32, 65536, 32, 12, 0, 1, false, true, false,
-     false, false},
+    {"gfx1201", "gfx1201", "AMD Radeon RX 9070 XT", 12, 32, 65536, 32, 12, 0, 1, 0x4e, false, true,
+     false, false, false},
 };
 
 static const chip *the_chip = &chips[1];
