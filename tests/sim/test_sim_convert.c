@@ -335,6 +335,258 @@ START_TEST(sixteen_bit)
 }
 END_TEST
 
+/* ---- Every scaled conversion of gfx950 ---- */
+
+static const format half = {5, 10, 15, 1}, bfloat = {8, 7, 127, 1}, single = {8, 23, 127, 1};
+
+/* From elements side by side, beginning at bit `from_bit` of the sources, to elements beginning at
+ * bit `to_bit` of the result, whose other bits stay if the text has "+". */
+typedef struct scaled_form {
+    rig_case c;
+    const format *from, *to;
+    int count, from_bit, to_bit;
+    bool stochastic;
+} scaled_form;
+
+#define SC "v_cvt_scalef32_"
+static const scaled_form scaled_forms[] = {
+    {{SC "f32_fp8 $0, $1, $2 op_sel:[1,0,0]", "v1v1", 1}, &e4m3, &single, 1, 8, 0, false},
+    {{SC "f32_bf8 $0, $1, $2 op_sel:[0,1,0]", "v1v1", 1}, &e5m2, &single, 1, 16, 0, false},
+    {{SC "f16_fp8 $0, $2, $3 op_sel:[0,1,1]", "+1v1v1", 1}, &e4m3, &half, 1, 16, 16, false},
+    {{SC "f16_bf8 $0, $2, $3 op_sel:[1,1,0]", "+1v1v1", 1}, &e5m2, &half, 1, 24, 0, false},
+    {{SC "pk_f32_fp8 $0, $1, $2 op_sel:[1,0,0]", "v1v1", 2}, &e4m3, &single, 2, 16, 0, false},
+    {{SC "pk_f32_bf8 $0, $1, $2", "v1v1", 2}, &e5m2, &single, 2, 0, 0, false},
+    {{SC "pk_f16_fp8 $0, $1, $2 op_sel:[1,0,0]", "v1v1", 1}, &e4m3, &half, 2, 16, 0, false},
+    {{SC "pk_f16_bf8 $0, $1, $2", "v1v1", 1}, &e5m2, &half, 2, 0, 0, false},
+    {{SC "pk_bf16_fp8 $0, $1, $2", "v1v1", 1}, &e4m3, &bfloat, 2, 0, 0, false},
+    {{SC "pk_bf16_bf8 $0, $1, $2 op_sel:[1,0,0]", "v1v1", 1}, &e5m2, &bfloat, 2, 16, 0, false},
+    {{SC "pk_f32_fp4 $0, $1, $2 op_sel:[1,1,0]", "v1v1", 2}, &e2m1, &single, 2, 24, 0, false},
+    {{SC "pk_f16_fp4 $0, $1, $2 op_sel:[0,1,0]", "v1v1", 1}, &e2m1, &half, 2, 16, 0, false},
+    {{SC "pk_bf16_fp4 $0, $1, $2 op_sel:[1,0,0]", "v1v1", 1}, &e2m1, &bfloat, 2, 8, 0, false},
+    {{SC "pk32_f32_fp6 $0, $1, $2", "v6v1", 32}, &e2m3, &single, 32, 0, 0, false},
+    {{SC "pk32_f32_bf6 $0, $1, $2", "v6v1", 32}, &e3m2, &single, 32, 0, 0, false},
+    {{SC "pk32_f16_fp6 $0, $1, $2", "v6v1", 16}, &e2m3, &half, 32, 0, 0, false},
+    {{SC "pk32_f16_bf6 $0, $1, $2", "v6v1", 16}, &e3m2, &half, 32, 0, 0, false},
+    {{SC "pk32_bf16_fp6 $0, $1, $2", "v6v1", 16}, &e2m3, &bfloat, 32, 0, 0, false},
+    {{SC "pk32_bf16_bf6 $0, $1, $2", "v6v1", 16}, &e3m2, &bfloat, 32, 0, 0, false},
+    {{SC "pk_fp8_f32 $0, $2, $3, $4 op_sel:[0,0,0,1]", "+1v1v1v1", 1},
+     &single,
+     &e4m3,
+     2,
+     0,
+     16,
+     false},
+    {{SC "pk_bf8_f32 $0, $2, $3, $4", "+1v1v1v1", 1}, &single, &e5m2, 2, 0, 0, false},
+    {{SC "pk_fp8_f16 $0, $2, $3 op_sel:[0,0,1]", "+1v1v1", 1}, &half, &e4m3, 2, 0, 16, false},
+    {{SC "pk_bf8_f16 $0, $2, $3", "+1v1v1", 1}, &half, &e5m2, 2, 0, 0, false},
+    {{SC "pk_fp8_bf16 $0, $2, $3", "+1v1v1", 1}, &bfloat, &e4m3, 2, 0, 0, false},
+    {{SC "pk_bf8_bf16 $0, $2, $3 op_sel:[0,0,1]", "+1v1v1", 1}, &bfloat, &e5m2, 2, 0, 16, false},
+    {{SC "pk_fp4_f32 $0, $2, $3, $4 op_sel:[0,0,1,1]", "+1v1v1v1", 1},
+     &single,
+     &e2m1,
+     2,
+     0,
+     24,
+     false},
+    {{SC "pk_fp4_f16 $0, $2, $3 op_sel:[0,0,1,0]", "+1v1v1", 1}, &half, &e2m1, 2, 0, 8, false},
+    {{SC "pk_fp4_bf16 $0, $2, $3 op_sel:[0,0,0,1]", "+1v1v1", 1}, &bfloat, &e2m1, 2, 0, 16, false},
+    {{SC "2xpk16_fp6_f32 $0, $1, $2, $3", "v16v16v1", 6}, &single, &e2m3, 32, 0, 0, false},
+    {{SC "2xpk16_bf6_f32 $0, $1, $2, $3", "v16v16v1", 6}, &single, &e3m2, 32, 0, 0, false},
+    {{SC "pk32_fp6_f16 $0, $1, $2", "v16v1", 6}, &half, &e2m3, 32, 0, 0, false},
+    {{SC "pk32_bf6_f16 $0, $1, $2", "v16v1", 6}, &half, &e3m2, 32, 0, 0, false},
+    {{SC "pk32_fp6_bf16 $0, $1, $2", "v16v1", 6}, &bfloat, &e2m3, 32, 0, 0, false},
+    {{SC "pk32_bf6_bf16 $0, $1, $2", "v16v1", 6}, &bfloat, &e3m2, 32, 0, 0, false},
+    {{SC "sr_fp8_f32 $0, $2, $3, $4 op_sel:[0,0,1,0]", "+1v1v1v1", 1},
+     &single,
+     &e4m3,
+     1,
+     0,
+     8,
+     true},
+    {{SC "sr_bf8_f32 $0, $2, $3, $4 op_sel:[0,0,0,1]", "+1v1v1v1", 1},
+     &single,
+     &e5m2,
+     1,
+     0,
+     16,
+     true},
+    {{SC "sr_fp8_f16 $0, $2, $3, $4", "+1v1v1v1", 1}, &half, &e4m3, 1, 0, 0, true},
+    {{SC "sr_bf8_f16 $0, $2, $3, $4 op_sel:[0,0,1,1]", "+1v1v1v1", 1},
+     &half,
+     &e5m2,
+     1,
+     0,
+     24,
+     true},
+    {{SC "sr_fp8_bf16 $0, $2, $3, $4", "+1v1v1v1", 1}, &bfloat, &e4m3, 1, 0, 0, true},
+    {{SC "sr_bf8_bf16 $0, $2, $3, $4", "+1v1v1v1", 1}, &bfloat, &e5m2, 1, 0, 0, true},
+    {{SC "sr_pk_fp4_f32 $0, $2, $3, $4 op_sel:[0,0,0,1]", "+1v2v1v1", 1},
+     &single,
+     &e2m1,
+     2,
+     0,
+     16,
+     true},
+    {{SC "sr_pk_fp4_f16 $0, $2, $3, $4 op_sel:[0,0,1,0]", "+1v1v1v1", 1},
+     &half,
+     &e2m1,
+     2,
+     0,
+     8,
+     true},
+    {{SC "sr_pk_fp4_bf16 $0, $2, $3, $4", "+1v1v1v1", 1}, &bfloat, &e2m1, 2, 0, 0, true},
+    {{SC "sr_pk32_fp6_f32 $0, $1, $2, $3", "v32v1v1", 6}, &single, &e2m3, 32, 0, 0, true},
+    {{SC "sr_pk32_bf6_f32 $0, $1, $2, $3", "v32v1v1", 6}, &single, &e3m2, 32, 0, 0, true},
+    {{SC "sr_pk32_fp6_f16 $0, $1, $2, $3", "v16v1v1", 6}, &half, &e2m3, 32, 0, 0, true},
+    {{SC "sr_pk32_bf6_f16 $0, $1, $2, $3", "v16v1v1", 6}, &half, &e3m2, 32, 0, 0, true},
+    {{SC "sr_pk32_fp6_bf16 $0, $1, $2, $3", "v16v1v1", 6}, &bfloat, &e2m3, 32, 0, 0, true},
+    {{SC "sr_pk32_bf6_bf16 $0, $1, $2, $3", "v16v1v1", 6}, &bfloat, &e3m2, 32, 0, 0, true},
+};
+enum { N_FORMS = sizeof scaled_forms / sizeof scaled_forms[0] };
+
+static int width(const format *f)
+{
+    return 1 + f->exp_bits + f->man_bits;
+}
+
+static bool is_small(const format *f)
+{
+    return width(f) < 16;
+}
+
+/* Bits [at, at + n) of a lane of registers side by side. */
+static uint32_t lane_bits(const uint32_t *regs, int lane, int at, int n)
+{
+    uint64_t x = regs[at / 32 * RIG_LANES + lane];
+    if (at % 32 + n > 32)
+        x |= (uint64_t)regs[(at / 32 + 1) * RIG_LANES + lane] << 32;
+    return (uint32_t)(x >> (at % 32) & ((UINT64_C(1) << n) - 1));
+}
+
+/* A value that the wide type holds exactly. */
+static uint32_t exact_bits(const format *f, double v)
+{
+    int e = 0;
+    uint32_t sign = signbit(v) ? 1u << (width(f) - 1) : 0;
+    double m = frexp(fabs(v), &e);
+    if (v != v || isinf(v))
+        return sign | ((1u << f->exp_bits) - 1) << f->man_bits | (v != v);
+    if (v == 0)
+        return sign;
+    int field = e - 1 + f->bias;
+    if (field < 1)
+        return sign | (uint32_t)ldexp(fabs(v), f->bias - 1 + f->man_bits);
+    return sign | (uint32_t)field << f->man_bits | (uint32_t)ldexp(2 * m - 1, f->man_bits);
+}
+
+/* The code towards zero, and the next one unless the value is a code's. */
+static void neighbours(const format *f, double x, uint32_t out[2])
+{
+    uint32_t sign = signbit(x) ? 1u << (width(f) - 1) : 0, code = 0;
+    double a = fabs(x);
+    while (isfinite(value(f, code + 1)) && code + 1 < 1u << (width(f) - 1) &&
+           value(f, code + 1) <= a)
+        code++;
+    bool last = code + 1 == 1u << (width(f) - 1) || !isfinite(value(f, code + 1));
+    out[0] = sign | code;
+    out[1] = sign | (value(f, code) == a || last ? code : code + 1);
+}
+
+/* Random elements: any code of a small type; of a wide one finite values near the small type's. */
+static void fill_sources(const scaled_form *t, uint32_t *in, int regs)
+{
+    for (int i = 0; i < regs * RIG_LANES; i++)
+        in[i] = rig_random();
+    for (int lane = 0; lane < RIG_LANES && !is_small(t->from); lane++)
+        for (int k = 0; k < t->count; k++) {
+            int bits = width(t->from), at = t->from_bit + k * bits;
+            int e = (int)(rig_random() % 12) - 6 + t->from->bias;
+            uint32_t man = rig_random() & ((1u << t->from->man_bits) - 1);
+            if (rig_random() & 1) /* ties and exact values */
+                man &= ~0u << (t->from->man_bits - 3);
+            uint32_t x = (rig_random() & 1) << (bits - 1) | (uint32_t)e << t->from->man_bits | man;
+            uint32_t *word = &in[at / 32 * RIG_LANES + lane];
+            uint32_t mask = (uint32_t)((UINT64_C(1) << bits) - 1) << (at % 32);
+            *word = (*word & ~mask) | x << (at % 32);
+        }
+}
+
+static void check_element(const scaled_form *t, double x, uint32_t seed, uint32_t got)
+{
+    uint32_t near[2], want;
+    if (!is_small(t->to)) {
+        want = exact_bits(t->to, x);
+        double back = t->to == &single ? (double)rig_f(got) : value(t->to, got);
+        ck_assert_msg(got == want || (x != x && back != back), "%s: %g gives %x, want %x",
+                      t->c.text, x, got, want);
+        return;
+    }
+    if (!t->stochastic) {
+        want = encode(t->to, x, false);
+        ck_assert_msg(got == want, "%s: %g gives %x, want %x", t->c.text, x, got, want);
+        return;
+    }
+    neighbours(t->to, x, near);
+    bool past = near[0] == near[1] && fabs(value(t->to, near[0])) < fabs(x);
+    if (past && t->to->kind) /* an overflow, which encode() above has */
+        return;
+    want = near[seed == ~0u];
+    ck_assert_msg(seed == 0 || seed == ~0u ? got == want : got == near[0] || got == near[1],
+                  "%s: %g with %x gives %x, between %x and %x", t->c.text, x, seed, got, near[0],
+                  near[1]);
+}
+
+static void check_form(const scaled_form *t, const uint32_t *in, const uint32_t *old,
+                       const uint32_t *seeds, const uint32_t *scales, const uint32_t *out)
+{
+    for (int lane = 0; lane < RIG_LANES; lane++) {
+        int e = (int)(scales[lane] >> 23) - 127, n = width(t->to), end = t->to_bit + n * t->count;
+        for (int k = 0; k < t->count; k++) {
+            uint32_t code = lane_bits(in, lane, t->from_bit + k * width(t->from), width(t->from));
+            double x = t->from == &single ? (double)rig_f(code) : value(t->from, code);
+            check_element(t, ldexp(x, is_small(t->to) ? -e : e), seeds ? seeds[lane] : 0,
+                          lane_bits(out, lane, t->to_bit + k * n, n));
+        }
+        uint32_t mask = t->to_bit ? ~0u >> (32 - t->to_bit) : 0;
+        mask |= end < 32 ? ~0u << end : 0;
+        if (old)
+            ck_assert_msg((out[lane] & mask) == (old[lane] & mask), "%s: other bits", t->c.text);
+    }
+}
+
+START_TEST(scaled_all)
+{
+    static rig_case list[N_FORMS];
+    static uint32_t in[36 * RIG_LANES], out[32 * RIG_LANES];
+    if (!rig_is("gfx950"))
+        return;
+    for (int i = 0; i < N_FORMS; i++)
+        list[i] = scaled_forms[i].c;
+    rig_module *m = rig_build(list, N_FORMS);
+    for (size_t i = 0; i < N_FORMS; i++)
+        for (int round = 0; round < 12; round++) {
+            const scaled_form *t = &scaled_forms[i];
+            int kept = t->c.ins[0] == '+', bits = t->from_bit + t->count * width(t->from);
+            int regs = (bits + 31) / 32, at = kept + regs;
+            fill_sources(t, in + kept * RIG_LANES, regs);
+            uint32_t *old = kept ? in : NULL, *sources = in + kept * RIG_LANES, *seeds = NULL;
+            for (int l = 0; l < RIG_LANES && kept; l++)
+                old[l] = rig_random();
+            if (t->stochastic) {
+                seeds = in + at++ * RIG_LANES;
+                for (int l = 0; l < RIG_LANES; l++)
+                    seeds[l] = round == 0 ? 0 : round == 1 ? ~0u : rig_random();
+            }
+            uint32_t *scales = in + at++ * RIG_LANES;
+            for (int l = 0; l < RIG_LANES; l++) /* the fraction does not count */
+                scales[l] = (120 + rig_random() % 8) << 23 | (rig_random() & 0x7fffff);
+            rig_run(m, i, in, (size_t)at, out, (size_t)t->c.out);
+            check_form(t, sources, old, seeds, scales, out);
+        }
+    rig_free(m);
+}
+END_TEST
+
 static void fill(TCase *tc)
 {
     tcase_add_test(tc, decode_all);
@@ -342,6 +594,7 @@ static void fill(TCase *tc)
     tcase_add_test(tc, stochastic);
     tcase_add_test(tc, scaled_conversions);
     tcase_add_test(tc, scaled_six_bit);
+    tcase_add_test(tc, scaled_all);
     tcase_add_test(tc, sixteen_bit);
 }
 
