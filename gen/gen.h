@@ -59,6 +59,8 @@ typedef struct mxgen_filter {
     const mx_layout *layouts;
     size_t n_layouts;
     int max_rank; /* keep variants with rank < max_rank; 0 keeps all */
+    const mx_profile *profiles;
+    size_t n_profiles;
 } mxgen_filter;
 
 /* All applicable variants of a target, sorted by key, then rank. Release with free(). */

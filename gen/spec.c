@@ -255,6 +255,7 @@ static bool filter_key(const mxgen_filter *filter, const mxgen_key *key)
     return filter_has(filter->ops, filter->n_ops, sizeof(mx_op), key->op) &&
            filter_has(filter->formats, filter->n_formats, sizeof(mx_format), key->format) &&
            filter_has(filter->dtypes, filter->n_dtypes, sizeof(mx_dtype), key->dtype) &&
+           filter_has(filter->profiles, filter->n_profiles, sizeof(mx_profile), key->profile) &&
            filter_has(filter->layouts, filter->n_layouts, sizeof(mx_layout), key->layout);
 }
 

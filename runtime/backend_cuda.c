@@ -76,6 +76,7 @@ typedef struct cuda_api {
     int (*cuMemcpyDtoH)(void *dst, cuda_pointer src, size_t bytes);
     int (*cuMemcpyDtoDAsync)(cuda_pointer dst, cuda_pointer src, size_t bytes, void *stream);
     int (*cuStreamSynchronize)(void *stream);
+    int (*cuStreamIsCapturing)(void *stream, int *status);
     int (*cuEventCreate)(void **event, unsigned flags);
     int (*cuEventDestroy)(void *event);
     int (*cuEventRecord)(void *event, void *stream);
@@ -123,6 +124,7 @@ static const mxrt_dynlib_symbol cuda_symbols[] = {
     VERSIONED(cuMemcpyDtoH),
     VERSIONED(cuMemcpyDtoDAsync),
     REQUIRED(cuStreamSynchronize),
+    OPTIONAL(cuStreamIsCapturing),
     REQUIRED(cuEventCreate),
     VERSIONED(cuEventDestroy),
     REQUIRED(cuEventRecord),
@@ -715,6 +717,19 @@ static mx_status cuda_synchronize(mxrt_backend *backend, mxrt_stream stream, mx_
     return status;
 }
 
+static int cuda_capturing(mxrt_backend *backend, mxrt_stream stream)
+{
+    cuda_previous previous;
+    int capture = 0;
+    if (!backend->api->cuStreamIsCapturing)
+        return 0; /* older than graphs */
+    if (cuda_enter(backend, &previous, NULL))
+        return 1;
+    int failed = backend->api->cuStreamIsCapturing(stream, &capture);
+    cuda_leave(backend, previous);
+    return failed || capture;
+}
+
 /* Between the two events; `fn` finds the device's context current. */
 static mx_status run_timed(mxrt_backend *backend, void *const events[2], mxrt_timed_fn fn,
                            void *user, int repeat, mx_error *err)
@@ -786,5 +801,6 @@ const mxrt_backend_ops mxrt_backend_cuda = {
     .download = cuda_download,
     .copy = cuda_copy,
     .synchronize = cuda_synchronize,
+    .capturing = cuda_capturing,
     .time = cuda_time,
 };

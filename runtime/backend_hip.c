@@ -66,6 +66,7 @@ typedef struct hip_api {
     int (*hipMemcpy)(void *dst, const void *src, size_t bytes, int kind);
     int (*hipMemcpyAsync)(void *dst, const void *src, size_t bytes, int kind, void *stream);
     int (*hipStreamSynchronize)(void *stream);
+    int (*hipStreamIsCapturing)(void *stream, int *status);
     int (*hipStreamGetDevice)(void *stream, int *device);
     int (*hipEventCreate)(void **event);
     int (*hipEventDestroy)(void *event);
@@ -105,6 +106,7 @@ static const mxrt_dynlib_symbol hip_symbols[] = {
     REQUIRED(hipMemcpy),
     REQUIRED(hipMemcpyAsync),
     REQUIRED(hipStreamSynchronize),
+    OPTIONAL(hipStreamIsCapturing),
     OPTIONAL(hipStreamGetDevice), /* ROCm 5.6 on */
     REQUIRED(hipEventCreate),
     REQUIRED(hipEventDestroy),
@@ -629,6 +631,21 @@ static mx_status hip_synchronize(mxrt_backend *backend, mxrt_stream stream, mx_e
     return status;
 }
 
+static int hip_capturing(mxrt_backend *backend, mxrt_stream stream)
+{
+    const hip_api *api = backend->api;
+    int previous = -1, capture = 0;
+    if (!api->hipStreamIsCapturing)
+        return 0; /* older than graphs */
+    if (hip_enter(backend, &previous, NULL))
+        return 1;
+    int failed = api->hipStreamIsCapturing(stream, &capture);
+    if (failed && api->hipGetLastError)
+        (void)api->hipGetLastError();
+    hip_leave(backend, previous);
+    return failed || capture;
+}
+
 /* Between the two events; `fn` finds the device current. */
 static mx_status run_timed(mxrt_backend *backend, void *const events[2], mxrt_timed_fn fn,
                            void *user, int repeat, mx_error *err)
@@ -713,6 +730,7 @@ const mxrt_backend_ops mxrt_backend_hip = {
     .download = hip_download,
     .copy = hip_copy,
     .synchronize = hip_synchronize,
+    .capturing = hip_capturing,
     .time = hip_time,
     .counters = hip_counters,
 };

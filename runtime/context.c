@@ -7,6 +7,7 @@
 #include <mxgen/error.h>
 
 #include "runtime/backends.h"
+#include "runtime/compile.h"
 #include "runtime/pack_reader.h"
 
 mx_status mxrt_context_create(const mxrt_context_options *options, mxrt_context **out,
@@ -20,6 +21,7 @@ mx_status mxrt_context_create(const mxrt_context_options *options, mxrt_context 
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a context");
     if (options)
         context->options = *options;
+    mxrt_compiler_init(context);
     *out = context;
     return MX_OK;
 }
@@ -31,6 +33,7 @@ void mxrt_context_destroy(mxrt_context *context)
     for (size_t i = 0; i < context->n_packs; i++)
         mxrt_pack_close(context->packs[i]);
     free(context->packs);
+    mxrt_compiler_finish(context);
     free(context);
 }
 

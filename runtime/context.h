@@ -1,4 +1,4 @@
-/* A context: packs and where to log. */
+/* A context: packs, where to log, and what compiles kernels that no pack has. */
 #ifndef MXRT_CONTEXT_H
 #define MXRT_CONTEXT_H
 
@@ -6,6 +6,8 @@
 
 struct mxrt_context {
     mxrt_context_options options;
+    mxrt_compiler_options compiler; /* strings are owned */
+    int compiler_off;               /* by these options, or by the environment */
     size_t n_packs;
     mxrt_pack **packs; /* in the order in which they were added */
 };

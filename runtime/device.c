@@ -1,6 +1,5 @@
 #include "runtime/device.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +38,7 @@ mx_status mxrt_device_open(mxrt_context *context, const char *uri, mxrt_device *
     device->context = context;
     device->ops = ops;
     pthread_mutex_init(&device->lock, NULL);
+    pthread_mutex_init(&device->compile_lock, NULL);
     if ((status = copy_packs(device, err)) ||
         (status = ops->open(context, rest, &device->backend, err)) ||
         (status = ops->get_info(device->backend, &device->info, err))) {
@@ -63,6 +63,8 @@ void mxrt_device_close(mxrt_device *device)
     }
     if (device->backend)
         device->ops->close(device->backend);
+    mxrt_device_finish_compiled(device);
+    pthread_mutex_destroy(&device->compile_lock);
     pthread_mutex_destroy(&device->lock);
     free(device->packs);
     free(device);
@@ -106,17 +108,10 @@ mx_status mxrt_device_module(mxrt_device *device, const mxrt_pack *pack,
     return MX_OK;
 }
 
-static size_t table_index(const mxrt_table_key *key)
-{
-    return (((size_t)key->op * MX_FORMAT_COUNT + key->format) * MX_DTYPE_COUNT + key->dtype) *
-               MX_PROFILE_COUNT +
-           key->profile;
-}
-
 mx_status mxrt_device_table(mxrt_device *device, const mxrt_table_key *key,
                             const mxrt_kernel_table **out, mx_error *err)
 {
-    _Atomic(mxrt_kernel_table *) *at = &device->tables[table_index(key)];
+    _Atomic(mxrt_kernel_table *) *at = &device->tables[mxrt_table_index(key)];
     mxrt_kernel_table *table = atomic_load_explicit(at, memory_order_acquire);
     mx_status status = MX_OK;
 
@@ -130,51 +125,6 @@ mx_status mxrt_device_table(mxrt_device *device, const mxrt_table_key *key,
     if (!status)
         *out = table;
     return status;
-}
-
-/* Whether a word is in a list whose words end in commas or with the list. */
-static int list_has(const char *list, const char *word)
-{
-    size_t length = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)); at += length) {
-        if ((at == list || at[-1] == ' ') && (at[length] == ',' || !at[length]))
-            return 1;
-    }
-    return 0;
-}
-
-/* The targets of the device's packs, each once, with commas; as many as fit. */
-static void list_targets(const mxrt_device *device, char *text, size_t size)
-{
-    size_t used = 0;
-    mxrt_variant_info info;
-    text[0] = 0;
-    for (size_t p = 0; p < device->n_packs; p++) {
-        size_t n = mxrt_pack_variant_count(device->packs[p]);
-        for (size_t i = 0; i < n; i++) {
-            if (mxrt_pack_variant(device->packs[p], i, &info, NULL))
-                continue;
-            if (list_has(text, info.target) || used + strlen(info.target) + 3 > size)
-                continue;
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", info.target);
-        }
-    }
-}
-
-static mx_status fail_without_kernel(const mxrt_device *device, const mxrt_table_key *key,
-                                     mx_error *err)
-{
-    char targets[256];
-    list_targets(device, targets, sizeof(targets));
-    return mx_fail(
-        err, MX_ERR_UNSUPPORTED,
-        "no pack has a kernel for %s %s %s (%s) on %s, which is a %s; %s%s; add one made "
-        "with mxgen build --target %s",
-        mx_op_name(key->op), mx_format_get(key->format)->name, mx_dtype_get(key->dtype)->name,
-        mx_profile_name(key->profile), device->info.uri, device->info.target,
-        targets[0] ? "the packs have kernels for " : "no pack is here", targets,
-        device->info.target);
 }
 
 mx_status mxrt_prepare(mxrt_device *device, mx_op op, mx_format format, mx_dtype dtype,
@@ -192,16 +142,38 @@ mx_status mxrt_prepare(mxrt_device *device, mx_op op, mx_format format, mx_dtype
                        (int)op, (int)format, (int)dtype, (int)profile);
     if (profile != MX_PROFILE_PACKED && op != MX_OP_QDQ)
         return mx_fail(err, MX_ERR_INVALID, "profile %s is for qdq only", mx_profile_name(profile));
+    mx_error reason = {MX_OK, ""};
     mx_status status = mxrt_device_table(device, &key, &table, err);
-    if (status || table->n_variants || device->ops->reference)
+    if (status || table->n_variants || !mxrt_device_compile(device, &key, NULL, &reason) ||
+        device->ops->reference)
         return status;
-    return fail_without_kernel(device, &key, err);
+    return mxrt_device_fail_missing(device, &key, &reason, err);
 }
 
 /* ---- Running ---- */
 
-mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem, mxrt_selection *out,
-                             mx_error *err)
+/* Nothing in `table` applies, `why` says why not; what was compiled may. */
+static mx_status select_compiled(mxrt_device *device, const mxrt_kernel_table *table,
+                                 const int64_t values[MXRT_VAR_COUNT], mxrt_stream stream,
+                                 const mx_error *why, mxrt_selection *out, mx_error *err)
+{
+    mx_error reason = {MX_OK, ""};
+    const mxrt_kernel_table *more = table;
+    mx_status status = mxrt_device_compile(device, &table->key, stream, err ? &reason : NULL);
+
+    if (!status && !(status = mxrt_device_table(device, &table->key, &more, err)) && more != table)
+        return mxrt_select_best(more, values, out, err);
+    if (!err)
+        return MX_ERR_UNSUPPORTED;
+    if (!table->n_variants)
+        return mxrt_device_fail_missing(device, &table->key, &reason, err);
+    return mx_fail(err, MX_ERR_UNSUPPORTED,
+                   reason.message[0] ? "%.600s; not compiled: %.390s" : "%.600s%.390s",
+                   why->message, reason.message);
+}
+
+mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem, mxrt_stream stream,
+                             mxrt_selection *out, mx_error *err)
 {
     mxrt_table_key key = {problem->op, problem->format, problem->dtype, problem->profile};
     int has_reference = device->ops->reference != NULL;
@@ -220,12 +192,15 @@ mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem, m
     }
     if ((status = mxrt_device_table(device, &key, &table, err)))
         return status;
-    if (!table->n_variants && !has_reference)
-        return fail_without_kernel(device, &key, err);
     mxrt_problem_vars(problem, values);
+    /* Texts are only made where somebody reads them. */
+    mx_error why;
+    why.message[0] = 0;
+    if (!mxrt_select_best(table, values, out, has_reference ? NULL : &why))
+        return MX_OK;
     if (!has_reference)
-        return mxrt_select_best(table, values, out, err);
-    if (mxrt_select_best(table, values, out, NULL))
+        return select_compiled(device, table, values, stream, &why, out, err);
+    if (select_compiled(device, table, values, stream, &why, out, NULL))
         out->variant = NULL;
     return MX_OK;
 }
@@ -265,7 +240,7 @@ static mx_status run_request(mxrt_device *device, const mxrt_plan_request *reque
     if ((status = mxrt_problem_init(&problem, request, device->info.dl_device, 0, err)) ||
         !problem.n_blocks)
         return status;
-    if ((status = mxrt_device_select(device, &problem, &selection, err)))
+    if ((status = mxrt_device_select(device, &problem, stream, &selection, err)))
         return status;
     return mxrt_device_launch(device, &problem, &selection, stream, err);
 }

@@ -17,19 +17,38 @@ typedef struct mxrt_module {
     mxrt_backend_module *module;
 } mxrt_module;
 
+/* What came of compiling for a key, which is tried once. */
+typedef struct mxrt_compiled {
+    mxrt_pack *pack;             /* NULL: there is none */
+    mxrt_kernel_table *replaced; /* the table before; plans point into it */
+    mx_error failure;            /* MX_OK: the table has the pack's kernels */
+} mxrt_compiled;
+
 struct mxrt_device {
     mxrt_context *context;
     const mxrt_backend_ops *ops;
     mxrt_backend *backend;
     mxrt_device_info info;
     size_t n_packs;
-    mxrt_pack **packs; /* in the order in which they were added; the context's */
+    mxrt_pack **packs; /* those compiled, then the context's, in the order of adding */
 
-    pthread_mutex_t lock; /* for modules, and for building tables */
+    pthread_mutex_t lock; /* for packs and modules, and for building tables */
     mxrt_module *modules;
-    /* Published when complete, then never changed until the device is closed. */
+    /* Published when complete, then never changed until the device is closed; one with compiled
+     * kernels may take its place. */
     _Atomic(mxrt_kernel_table *) tables[MXRT_TABLE_COUNT];
+
+    pthread_mutex_t compile_lock; /* taken before the other one; held while a compiler runs */
+    _Atomic(mxrt_compiled *) compiled[MXRT_TABLE_COUNT]; /* NULL: not tried */
 };
+
+/* The place of a key in the arrays. */
+static inline size_t mxrt_table_index(const mxrt_table_key *key)
+{
+    return (((size_t)key->op * MX_FORMAT_COUNT + key->format) * MX_DTYPE_COUNT + key->dtype) *
+               MX_PROFILE_COUNT +
+           key->profile;
+}
 
 /* The table of a key, built if this is the first time. */
 mx_status mxrt_device_table(mxrt_device *device, const mxrt_table_key *key,
@@ -45,8 +64,21 @@ mx_status mxrt_device_launch(mxrt_device *device, const mxrt_problem *problem,
                              const mxrt_selection *selection, mxrt_stream stream, mx_error *err);
 
 /* The best kernel for a problem with blocks, or none (*out has no variant) where the reference
- * serves. */
-mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem, mxrt_selection *out,
-                             mx_error *err);
+ * serves. Compiles where there is none, unless `stream` captures a graph. */
+mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem, mxrt_stream stream,
+                             mxrt_selection *out, mx_error *err);
+
+/* ---- device_missing.c: kernels that no pack has ---- */
+
+/* Compiles kernels of a key, if that was not tried before. On success the key's table may be a new
+ * one; MX_ERR_UNSUPPORTED otherwise, with the compiler's message, "" if compiling is off. */
+mx_status mxrt_device_compile(mxrt_device *device, const mxrt_table_key *key, mxrt_stream stream,
+                              mx_error *err);
+/* That no pack has a kernel of the key, what the packs have, and `reason`, why none was compiled.
+ */
+mx_status mxrt_device_fail_missing(mxrt_device *device, const mxrt_table_key *key,
+                                   const mx_error *reason, mx_error *err);
+/* Releases what mxrt_device_compile made; after modules and tables. */
+void mxrt_device_finish_compiled(mxrt_device *device);
 
 #endif

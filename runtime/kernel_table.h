@@ -53,7 +53,8 @@ void mxrt_kernel_table_destroy(mxrt_kernel_table *table);
 mx_status mxrt_select_variant(const mxrt_variant *variant, const int64_t values[MXRT_VAR_COUNT],
                               mxrt_selection *out, mx_error *err);
 
-/* The first that applies. None is MX_ERR_UNSUPPORTED; a table without variants must not ask why. */
+/* The first that applies. None is MX_ERR_UNSUPPORTED, without a message where the table is empty.
+ */
 mx_status mxrt_select_best(const mxrt_kernel_table *table, const int64_t values[MXRT_VAR_COUNT],
                            mxrt_selection *out, mx_error *err);
 

@@ -66,6 +66,9 @@ static mx_status select_named(mxrt_device *device, const mxrt_problem *problem, 
     }
     if ((status = request_table(device, problem, &table, err)))
         return status;
+    if (!table->n_variants && !mxrt_device_compile(device, &table->key, NULL, NULL) &&
+        (status = request_table(device, problem, &table, err)))
+        return status;
     if (!(variant = mxrt_kernel_table_find(table, name)))
         return mx_fail(err, MX_ERR_NOT_FOUND,
                        "no kernel named %.200s among the %zu for %s %s %s (%s) on %s; mxgen list "
@@ -91,7 +94,7 @@ static mx_status select_request(mxrt_device *device, const mxrt_problem *problem
     if (request->variant)
         return select_named(device, problem, request->variant, out, err);
     out->variant = NULL;
-    return problem->n_blocks ? mxrt_device_select(device, problem, out, err) : MX_OK;
+    return problem->n_blocks ? mxrt_device_select(device, problem, NULL, out, err) : MX_OK;
 }
 
 /* ---- Plans ---- */

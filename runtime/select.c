@@ -228,7 +228,7 @@ static mx_status search(const mxrt_kernel_table *table, const int64_t *values, m
         if (rules_hold(variant, values, verdicts) && !eval_launch(variant, values, out, NULL))
             return MX_OK;
     }
-    if (!err)
+    if (!err || !table->n_variants)
         return MX_ERR_UNSUPPORTED;
     const mxrt_table_key *key = &table->key;
     /* The last in order is the most general: its reason says most. */

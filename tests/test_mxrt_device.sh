@@ -4,7 +4,7 @@
 # Arguments: mxgen, mxrt, the simulator's library.
 set -euo pipefail
 mxgen=$(realpath "$1") mxrt=$(realpath "$2") sim=$(realpath "$3")
-export MXRT_HIP_LIBRARY=$sim MXSIM_ARCH=gfx942 MXRT_PACK=
+export MXRT_HIP_LIBRARY=$sim MXSIM_ARCH=gfx942 MXRT_PACK= MXRT_COMPILER=off
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"

@@ -12,7 +12,7 @@ mxgen=$(realpath "$1") helper=$(realpath "$2") mxrt=$(realpath "$3") sim=$(realp
 PATH=$PATH:/sbin
 here=$(cd "$(dirname "$0")" && pwd)
 llvm=/usr/lib/llvm-22
-export AMD_COMGR_CACHE=0 MXRT_PACK=
+export AMD_COMGR_CACHE=0 MXRT_PACK= MXRT_COMPILER=off
 unset MXGEN_COMGR_HELPER MXGEN_COMGR_LIBRARY
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

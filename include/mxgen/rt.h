@@ -33,6 +33,9 @@
  *
  * Launch path. After mxrt_prepare (or a first call of the same op, format and dtype) a call makes
  * no allocation, takes no lock, touches no file and runs no compiler.
+ *
+ * Missing kernels. Where no pack has a kernel for a call, mxgen is run to compile it, if it is
+ * there: see mxrt_context_set_compiler. This takes a second or so, once.
  */
 #ifndef MXGEN_RT_H
 #define MXGEN_RT_H
@@ -104,6 +107,49 @@ MX_API mx_status mxrt_quantize_dequantize(mxrt_device *device, mx_format format,
  * devices other than the host. */
 MX_API mx_status mxrt_prepare(mxrt_device *device, mx_op op, mx_format format, mx_dtype dtype,
                               mx_profile profile, mx_error *err);
+
+/* ---- Advanced: kernels that no pack has ---- */
+
+/* What a device asked for and no pack of its context has. Strings live during the call. */
+typedef struct mxrt_compile_request {
+    const char *target; /* the pack target wanted, such as "gfx942" */
+    mx_op op;
+    mx_format format;
+    mx_dtype dtype;
+    mx_profile profile;
+} mxrt_compile_request;
+
+/* Makes a pack with kernels for the request and stores its path (zero-terminated) in
+ * path[path_bytes]. The file must stay as it is until the device is closed. Called from the thread
+ * that missed the kernel, one call at a time a device; may take as long as it needs; must not use
+ * that device. */
+typedef mx_status (*mxrt_compile_fn)(void *user, const mxrt_compile_request *request, char *path,
+                                     size_t path_bytes, mx_error *err);
+
+typedef struct mxrt_compiler_options {
+    int off;                 /* nothing is compiled, and nothing kept from before is used */
+    mxrt_compile_fn compile; /* NULL: mxgen is run, with the three below */
+    void *user;
+    const char *program;  /* mxgen; NULL: MXRT_COMPILER (or "off" there), else mxgen in PATH */
+    const char *folder;   /* where packs are kept; NULL: MXRT_USER_PACK, else mxgen/kernels in
+                             XDG_CACHE_HOME or ~/.cache */
+    double limit_seconds; /* for one compilation; 0: MXRT_COMPILE_SECONDS, else 60 */
+} mxrt_compiler_options;
+
+/* How kernels that no pack has are made; NULL: as without this call, by mxgen. Copies strings. Not
+ * to be called beside other calls on the context or its devices.
+ *
+ * A device asks once for each (operation, format, type, profile) of which it has no kernel that
+ * applies: in a first call, in mxrt_prepare or in mxrt_plan_create; never on "plan:" devices, nor
+ * in a call whose stream captures a graph. Other threads that need the same wait. What mxgen makes
+ * is kept in the user's folder, one small pack each, for every later process; several processes
+ * that ask at once wait for the one that compiles. A folder that cannot be written, or that others
+ * can write, is not used, and the kernels are made for this process alone.
+ *
+ * Where compiling fails, things are as if it were off: the host runs the reference, a GPU
+ * refuses with MX_ERR_UNSUPPORTED and the compiler's message. The log gets that message, too. */
+MX_API mx_status mxrt_context_set_compiler(mxrt_context *context,
+                                           const mxrt_compiler_options *options, mx_error *err);
 
 /* ---- Advanced: plans ---- */
 

@@ -46,7 +46,8 @@ typedef struct cli_selection {
     mx_format formats[MX_FORMAT_COUNT];
     mx_dtype dtypes[MX_DTYPE_COUNT];
     mx_layout layouts[MX_LAYOUT_COUNT];
-    size_t n_ops, n_formats, n_dtypes, n_layouts;
+    mx_profile profiles[MX_PROFILE_COUNT];
+    size_t n_ops, n_formats, n_dtypes, n_layouts, n_profiles;
 } cli_selection;
 
 /* Each adds the names of a comma-separated list; NULL adds nothing. In place of a target the name
@@ -56,6 +57,7 @@ mx_status cli_select_ops(cli_selection *selection, const char *text, mx_error *e
 mx_status cli_select_formats(cli_selection *selection, const char *text, mx_error *err);
 mx_status cli_select_dtypes(cli_selection *selection, const char *text, mx_error *err);
 mx_status cli_select_layouts(cli_selection *selection, const char *text, mx_error *err);
+mx_status cli_select_profiles(cli_selection *selection, const char *text, mx_error *err);
 
 /* --param NAME=VALUE as given; names are owned. */
 typedef struct cli_params {

@@ -252,6 +252,19 @@ static mx_status cli_add_layout(cli_selection *selection, const char *name, mx_e
     return status;
 }
 
+static mx_status cli_add_profile(cli_selection *selection, const char *name, mx_error *err)
+{
+    mx_profile profile = MX_PROFILE_PACKED;
+    mx_status status = cli_parse_profile(name, &profile, err);
+    for (size_t i = 0; status == MX_OK && i < selection->n_profiles; i++) {
+        if (selection->profiles[i] == profile)
+            return MX_OK;
+    }
+    if (status == MX_OK)
+        selection->profiles[selection->n_profiles++] = profile;
+    return status;
+}
+
 mx_status cli_select_targets(cli_selection *selection, const char *text, mx_error *err)
 {
     return cli_each_name(selection, text, cli_add_target, err);
@@ -275,6 +288,11 @@ mx_status cli_select_dtypes(cli_selection *selection, const char *text, mx_error
 mx_status cli_select_layouts(cli_selection *selection, const char *text, mx_error *err)
 {
     return cli_each_name(selection, text, cli_add_layout, err);
+}
+
+mx_status cli_select_profiles(cli_selection *selection, const char *text, mx_error *err)
+{
+    return cli_each_name(selection, text, cli_add_profile, err);
 }
 
 mx_status cli_params_add(cli_params *params, const char *text, mx_error *err)

@@ -10,8 +10,8 @@
 #include "cli.h"
 
 typedef struct build_args {
-    const char *targets, *ops, *formats, *dtypes, *layouts, *max_rank, *threads, *ptxas, *codegen,
-        *comgr, *output;
+    const char *targets, *ops, *formats, *dtypes, *layouts, *profiles, *max_rank, *threads, *ptxas,
+        *codegen, *comgr, *output;
 } build_args;
 
 enum {
@@ -19,6 +19,7 @@ enum {
     BUILD_FORMAT,
     BUILD_DTYPE,
     BUILD_LAYOUT,
+    BUILD_PROFILE,
     BUILD_MAX_RANK,
     BUILD_PTXAS,
     BUILD_CODEGEN,
@@ -31,6 +32,8 @@ static const struct argp_option build_options[] = {
     {"format", BUILD_FORMAT, "mx9|mx6|mx4[,..]", 0, "Formats; default: all", 0},
     {"dtype", BUILD_DTYPE, "f32|bf16|f16[,..]", 0, "Element types; default: all", 0},
     {"layout", BUILD_LAYOUT, "flat|rows|tiles|general[,..]", 0, "Layouts; default: all", 0},
+    {"profile", BUILD_PROFILE, "packed|demoted-255[,..]", 0,
+     "Profiles (of qdq; the others have packed only); default: all", 0},
     {"max-rank", BUILD_MAX_RANK, "N", 0, "Only the N best variants of each kind; default: all", 0},
     {"jobs", 'j', "N", 0, "Threads; default: one a core", 0},
     {"ptxas", BUILD_PTXAS, "PATH|off", 0,
@@ -63,6 +66,9 @@ static error_t build_parse(int key, char *arg, struct argp_state *state)
         return 0;
     case BUILD_LAYOUT:
         args->layouts = arg;
+        return 0;
+    case BUILD_PROFILE:
+        args->profiles = arg;
         return 0;
     case BUILD_MAX_RANK:
         args->max_rank = arg;
@@ -112,6 +118,8 @@ static mx_status build_select(const build_args *args, cli_selection *selection, 
         status = cli_select_dtypes(selection, args->dtypes, err);
     if (status == MX_OK)
         status = cli_select_layouts(selection, args->layouts, err);
+    if (status == MX_OK)
+        status = cli_select_profiles(selection, args->profiles, err);
     for (size_t i = 0; !args->targets && i < mxgen_target_count() && i < CLI_MAX_TARGETS; i++)
         selection->targets[selection->n_targets++] = mxgen_target_at(i);
     return status;
@@ -228,6 +236,8 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
                 .n_dtypes = selection.n_dtypes,
                 .layouts = selection.layouts,
                 .n_layouts = selection.n_layouts,
+                .profiles = selection.profiles,
+                .n_profiles = selection.n_profiles,
                 .max_rank = (int)max_rank,
             },
         .n_threads = (int)n_threads,

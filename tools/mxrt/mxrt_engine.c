@@ -10,6 +10,8 @@
 #define MXRT_DEFAULT_PACK "/usr/local/lib/mxgen/kernels.mxdb"
 #endif
 
+enum { ENGINE_COMPILER = 1024 };
+
 static error_t parse_engine_option(int key, char *arg, struct argp_state *state)
 {
     engine_options *options = state->input;
@@ -21,6 +23,9 @@ static error_t parse_engine_option(int key, char *arg, struct argp_state *state)
         if (options->n_packs == ENGINE_MAX_PACKS)
             argp_error(state, "more than %d packs", ENGINE_MAX_PACKS);
         options->packs[options->n_packs++] = arg;
+        return 0;
+    case ENGINE_COMPILER:
+        options->compiler = arg;
         return 0;
     case 'v':
         options->verbose = 1;
@@ -38,6 +43,10 @@ static const struct argp_option engine_option_table[] = {
     {"pack", 'p', "FILE", 0,
      "Use the kernels of this pack; may be given several times, the last is preferred (default: "
      "$MXRT_PACK, else the installed pack, else the plain C reference)",
+     10},
+    {"compiler", ENGINE_COMPILER, "PROGRAM|off", 0,
+     "The mxgen that compiles kernels which no pack has (default: $MXRT_COMPILER, else the one in "
+     "PATH)",
      10},
     {"verbose", 'v', NULL, 0, "Tell on standard error what is loaded and what runs", 11},
     {0}};
@@ -61,6 +70,13 @@ mx_status engine_add_packs(mxrt_context *context, const engine_options *options,
     return MX_OK;
 }
 
+static mx_status engine_set_compiler(mxrt_context *context, const char *program, mx_error *err)
+{
+    int off = !strcmp(program, "off");
+    mxrt_compiler_options compiler = {.off = off, .program = off ? NULL : program};
+    return mxrt_context_set_compiler(context, &compiler, err);
+}
+
 static void log_line(void *user, const char *line)
 {
     (void)user;
@@ -72,6 +88,8 @@ mx_status engine_open(const engine_options *options, tool_engine *out, mx_error 
     mxrt_context_options context_options = {.log = options->verbose ? log_line : NULL};
     tool_engine opened = {0};
     mx_status status = mxrt_context_create(&context_options, &opened.context, err);
+    if (status == MX_OK && options->compiler)
+        status = engine_set_compiler(opened.context, options->compiler, err);
     if (status == MX_OK)
         status = engine_add_packs(opened.context, options, err);
     if (status == MX_OK)

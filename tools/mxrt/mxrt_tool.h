@@ -61,6 +61,7 @@ typedef struct engine_options {
     const char *device; /* URI */
     const char *packs[ENGINE_MAX_PACKS];
     size_t n_packs;
+    const char *compiler; /* NULL: as the environment says */
     int verbose;
 } engine_options;
 
@@ -70,7 +71,7 @@ typedef struct tool_engine {
     mxrt_device_info info;
 } tool_engine;
 
-/* Options --device and --pack; the input is an engine_options. */
+/* Options --device, --pack and --compiler; the input is an engine_options. */
 extern const struct argp engine_argp;
 
 /* Packs in order: those named, else $MXRT_PACK if set, else the installed pack if it exists. */
