@@ -224,7 +224,8 @@ static mx_status add_key(spec_list *list, const mxgen_target *target, const mxge
     ranked_list found = {0};
     mx_status status = MX_OK;
     for (size_t i = 0; i < mxgen_n_templates && status == MX_OK; i++) {
-        if (mxgen_templates[i]->layouts & (1u << key->layout))
+        if (mxgen_templates[i]->formats & (1u << key->format) &&
+            mxgen_templates[i]->layouts & (1u << key->layout))
             status = explore(&found, mxgen_templates[i], target, key, err);
     }
     if (found.n)

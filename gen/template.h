@@ -34,6 +34,7 @@ typedef struct mxgen_kernel {
 
 struct mxgen_template {
     const char *name;
+    unsigned formats; /* bit set of mx_format */
     unsigned layouts; /* bit set of mx_layout */
     const mxgen_param *params;
     int n_params;

@@ -273,6 +273,46 @@ mx_status mxrt_quantize_dequantize(mxrt_device *device, mx_format format, mx_pro
     return run_request(device, &request, stream, err);
 }
 
+mx_status mxrt_ocp_quantize(mxrt_device *device, mx_format format, const mx_ocp_options *options,
+                            int axis, const DLTensor *x, const DLTensor *data,
+                            const DLTensor *scales, mxrt_stream stream, mx_error *err)
+{
+    mxrt_plan_request request = {.op = MX_OP_TO,
+                                 .format = format,
+                                 .axis = axis,
+                                 .in = x,
+                                 .out = data,
+                                 .scales = scales,
+                                 .options = options};
+
+    return run_request(device, &request, stream, err);
+}
+
+mx_status mxrt_ocp_dequantize(mxrt_device *device, mx_format format, const mx_ocp_options *options,
+                              int axis, const DLTensor *data, const DLTensor *scales,
+                              const DLTensor *y, mxrt_stream stream, mx_error *err)
+{
+    mxrt_plan_request request = {.op = MX_OP_FROM,
+                                 .format = format,
+                                 .axis = axis,
+                                 .in = data,
+                                 .out = y,
+                                 .scales = scales,
+                                 .options = options};
+
+    return run_request(device, &request, stream, err);
+}
+
+mx_status mxrt_ocp_qdq(mxrt_device *device, mx_format format, const mx_ocp_options *options,
+                       int axis, const DLTensor *x, const DLTensor *y, mxrt_stream stream,
+                       mx_error *err)
+{
+    mxrt_plan_request request = {
+        .op = MX_OP_QDQ, .format = format, .axis = axis, .in = x, .out = y, .options = options};
+
+    return run_request(device, &request, stream, err);
+}
+
 /* ---- Memory and time ---- */
 
 mx_status mxrt_device_get_info(const mxrt_device *device, mxrt_device_info *out, mx_error *err)

@@ -31,7 +31,7 @@ struct mxrt_pack_forms {
     size_t n_texts;
 };
 
-static const char *const buffer_names[MXRT_PACK_BUFFER_COUNT] = {"x", "y", "p"};
+static const char *const buffer_names[MXRT_PACK_BUFFER_COUNT] = {"x", "y", "p", "s"};
 
 static mx_status fail_memory(mx_error *err)
 {
@@ -354,7 +354,7 @@ static mx_status parse_arg(mxrt_pack_forms *forms, json_t *json, size_t index, m
         return get_expr(forms, json_object_get(json, "value"), what, "value", &out->value, err);
     int buffer = find_name(buffer_names, MXRT_PACK_BUFFER_COUNT, json_object_get(json, "buffer"));
     if (buffer < 0)
-        return mx_fail(err, MX_ERR_CORRUPT, "%s: \"buffer\" must be x, y or p", what);
+        return mx_fail(err, MX_ERR_CORRUPT, "%s: \"buffer\" must be x, y, p or s", what);
     out->buffer = (mxrt_pack_buffer)buffer;
     out->buffer_name = buffer_names[buffer];
     return MX_OK;

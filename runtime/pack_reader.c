@@ -342,7 +342,7 @@ static mx_status parse_key(const pack_row *row, const mxrt_variant_info *info, m
     return MX_OK;
 }
 
-static mx_status parse_forms(const pack_row *row, const variant_texts *texts, mx_op op,
+static mx_status parse_forms(const pack_row *row, const variant_texts *texts, mx_op op, int ocp,
                              mxrt_pack_launch *launch)
 {
     static const unsigned op_buffers[MX_OP_COUNT] = {
@@ -358,7 +358,10 @@ static mx_status parse_forms(const pack_row *row, const variant_texts *texts, mx
         mxrt_pack_forms_launch(forms, texts->launch, launch, &buffers, &why) ||
         mxrt_pack_forms_info(texts->info, &why))
         return row_fail_with(row, &why);
-    if (buffers & ~op_buffers[op])
+    unsigned allowed = op_buffers[op];
+    if (ocp && op != MX_OP_QDQ)
+        allowed |= 1u << MXRT_PACK_BUFFER_S;
+    if (buffers & ~allowed)
         return row_fail(row, "launch: an argument names a buffer that \"%s\" has not",
                         mx_op_name(op));
     return MX_OK;
@@ -372,7 +375,8 @@ static mx_status read_variant(pack_row *row, mxpack_checksum *checksum)
     mx_status status = read_variant_columns(row, &variant.info, &texts);
     if (status || (status = check_variant_checksum(row, &variant.info, checksum)) ||
         (status = parse_key(row, &variant.info, &variant.key)) ||
-        (status = parse_forms(row, &texts, variant.key.op, &variant.launch)))
+        (status = parse_forms(row, &texts, variant.key.op, mx_format_is_ocp(variant.key.format),
+                              &variant.launch)))
         return status;
     const pack_object *object = find_object(pack, variant.info.object_id);
     if (!object)

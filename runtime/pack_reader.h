@@ -18,6 +18,7 @@ typedef enum mxrt_pack_buffer {
     MXRT_PACK_BUFFER_X = 0, /* the plain tensor that is read */
     MXRT_PACK_BUFFER_Y,     /* the plain tensor that is written */
     MXRT_PACK_BUFFER_P,     /* the packed bytes */
+    MXRT_PACK_BUFFER_S,     /* the scales */
     MXRT_PACK_BUFFER_COUNT
 } mxrt_pack_buffer;
 
@@ -31,7 +32,7 @@ typedef struct mxrt_pack_arg {
     const char *name;
     mxrt_arg_kind kind;
     mxrt_pack_buffer buffer; /* of pointers */
-    const char *buffer_name; /* of pointers: "x", "y" or "p"; else NULL */
+    const char *buffer_name; /* of pointers: "x", "y", "p" or "s"; else NULL */
     const mxrt_expr *value;  /* of the others (f32: the integer, converted); NULL for pointers */
     uint16_t offset_bytes;   /* in the argument block, at natural alignment */
 } mxrt_pack_arg;

@@ -16,6 +16,10 @@ enum {
     MXRT_VAR_Y_AXIS_STRIDE,
     MXRT_VAR_P_BLOCK_STRIDE,
     MXRT_VAR_P_BYTE_STRIDE,
+    MXRT_VAR_S_ALIGN,
+    MXRT_VAR_S_ROW_STRIDE,
+    MXRT_VAR_S_BLOCK_STRIDE,
+    MXRT_VAR_TILE_M,
     MXRT_VAR_N_DIMS,
     MXRT_VAR_DIM0_SIZE /* row dimension k begins at MXRT_VAR_DIM(k, ..) */
 };
@@ -35,7 +39,8 @@ enum {
 static const char *const mxrt_pack_var_names[MXRT_VAR_COUNT] = {
     /* clang-format off */
     "n_blocks", "rows", "len", "bpr", "x_align", "y_align", "p_align",
-    "x_axis_stride", "y_axis_stride", "p_block_stride", "p_byte_stride", "n_dims",
+    "x_axis_stride", "y_axis_stride", "p_block_stride", "p_byte_stride",
+    "s_align", "s_row_stride", "s_block_stride", "tile_m", "n_dims",
     "dim0_size", "dim0_row_stride", "dim0_x_stride", "dim0_y_stride",
     "dim1_size", "dim1_row_stride", "dim1_x_stride", "dim1_y_stride",
     "dim2_size", "dim2_row_stride", "dim2_x_stride", "dim2_y_stride",

@@ -12,10 +12,10 @@ struct mxrt_plan {
     mxrt_device *device;
     mxrt_problem problem;
     mxrt_selection selection;
-    int has_launch;              /* 0 if there are no blocks */
-    int64_t in_align, out_align; /* for which rules and arguments were evaluated */
+    int has_launch;                            /* 0 if there are no blocks */
+    int64_t in_align, out_align, scales_align; /* for which rules and arguments were evaluated */
     mxrt_plan_arg args[MXPACK_MAX_ARGS];
-    mxrt_plan_buffer buffers[2];
+    mxrt_plan_buffer buffers[3];
     /* The code object, fetched when somebody asks for it; under the device's lock. */
     struct plan_object {
         void *data;
@@ -106,12 +106,13 @@ static int64_t buffer_align(const mxrt_problem *problem, int buffer)
     mxrt_problem_vars(problem, values);
     return values[buffer == MXRT_BUFFER_X   ? MXRT_VAR_X_ALIGN
                   : buffer == MXRT_BUFFER_Y ? MXRT_VAR_Y_ALIGN
+                  : buffer == MXRT_BUFFER_S ? MXRT_VAR_S_ALIGN
                                             : MXRT_VAR_P_ALIGN];
 }
 
 static void describe(mxrt_plan *plan)
 {
-    static const char *const names[MXRT_BUFFER_COUNT] = {"x", "y", "p"};
+    static const char *const names[MXRT_BUFFER_COUNT] = {"x", "y", "p", "s"};
     const mxrt_problem *problem = &plan->problem;
     int buffers[2] = {mxrt_op_input(problem->op), mxrt_op_output(problem->op)};
     const mxrt_variant *variant = plan->selection.variant;
@@ -122,6 +123,11 @@ static void describe(mxrt_plan *plan)
             .size_bytes = problem->buffers[buffers[i]].extent_bytes,
             .is_output = i,
         };
+    plan->buffers[2] = (mxrt_plan_buffer){
+        .name = names[MXRT_BUFFER_S],
+        .size_bytes = problem->buffers[MXRT_BUFFER_S].extent_bytes,
+        .is_output = problem->op == MX_OP_TO,
+    };
     for (size_t i = 0; variant && i < variant->launch->n_args; i++) {
         const mxrt_pack_arg *arg = &variant->launch->args[i];
         plan->args[i] = (mxrt_plan_arg){
@@ -157,6 +163,7 @@ mx_status mxrt_plan_create(mxrt_device *device, const mxrt_plan_request *request
     plan->has_launch = plan->problem.n_blocks > 0;
     plan->in_align = buffer_align(&plan->problem, mxrt_op_input(request->op));
     plan->out_align = buffer_align(&plan->problem, mxrt_op_output(request->op));
+    plan->scales_align = buffer_align(&plan->problem, MXRT_BUFFER_S);
     describe(plan);
     *out = plan;
     return MX_OK;
@@ -174,7 +181,7 @@ void mxrt_plan_destroy(mxrt_plan *plan)
 
 /* The same plan on other memory. */
 static mx_status run_elsewhere(const mxrt_plan *plan, const void *in_data, void *out_data,
-                               mxrt_stream stream, mx_error *err)
+                               void *scales_data, mxrt_stream stream, mx_error *err)
 {
     mxrt_problem problem;
     const mxrt_selection *selection = &plan->selection;
@@ -182,11 +189,12 @@ static mx_status run_elsewhere(const mxrt_plan *plan, const void *in_data, void 
     mx_status status;
 
     mxrt_problem_copy(&problem, &plan->problem);
-    if ((status = mxrt_problem_rebind(&problem, in_data, out_data, err)))
+    if ((status = mxrt_problem_rebind(&problem, in_data, out_data, scales_data, err)))
         return status;
     if (selection->variant &&
         (buffer_align(&problem, mxrt_op_input(problem.op)) != plan->in_align ||
-         buffer_align(&problem, mxrt_op_output(problem.op)) != plan->out_align)) {
+         buffer_align(&problem, mxrt_op_output(problem.op)) != plan->out_align ||
+         buffer_align(&problem, MXRT_BUFFER_S) != plan->scales_align)) {
         int64_t values[MXRT_VAR_COUNT];
         mxrt_problem_vars(&problem, values);
         if ((status = mxrt_select_variant(selection->variant, values, &adapted, err)))
@@ -208,9 +216,26 @@ mx_status mxrt_plan_run(const mxrt_plan *plan, const void *in_data, void *out_da
                        "%s is NULL and the other is not; give both, or neither for the memory of "
                        "the request",
                        in_data ? "out_data" : "in_data");
-    if (in_data)
-        return run_elsewhere(plan, in_data, out_data, stream, err);
-    return mxrt_device_launch(plan->device, &plan->problem, &plan->selection, stream, err);
+    if (!in_data)
+        return mxrt_device_launch(plan->device, &plan->problem, &plan->selection, stream, err);
+    if (mxrt_problem_has_scales(&plan->problem))
+        return mx_fail(err, MX_ERR_INVALID,
+                       "this plan has scales: mxrt_plan_run_scaled runs it on other memory");
+    return run_elsewhere(plan, in_data, out_data, NULL, stream, err);
+}
+
+mx_status mxrt_plan_run_scaled(const mxrt_plan *plan, const void *in_data, void *out_data,
+                               void *scales_data, mxrt_stream stream, mx_error *err)
+{
+    if (!plan)
+        return mx_fail(err, MX_ERR_INVALID, "plan must not be NULL");
+    if (!mxrt_problem_has_scales(&plan->problem))
+        return mx_fail(err, MX_ERR_INVALID, "this plan has no scales: use mxrt_plan_run");
+    if (!plan->has_launch)
+        return MX_OK;
+    if (!in_data || !out_data || !scales_data)
+        return mx_fail(err, MX_ERR_INVALID, "in_data, out_data and scales_data must not be NULL");
+    return run_elsewhere(plan, in_data, out_data, scales_data, stream, err);
 }
 
 static mx_status fetch_object(const mxrt_plan *plan, mx_error *err)
@@ -240,7 +265,7 @@ mx_status mxrt_plan_get_info(const mxrt_plan *plan, mxrt_plan_info *out, mx_erro
         .rows = plan->problem.rows,
         .len = plan->problem.len,
         .n_blocks = plan->problem.n_blocks,
-        .n_buffers = 2,
+        .n_buffers = mxrt_problem_has_scales(&plan->problem) ? 3 : 2,
         .buffers = plan->buffers,
         .args = plan->args,
         .params_json = "{}",

@@ -103,9 +103,10 @@ static mx_status count_blocks(const char *name, mx_format format, int ndim, cons
         if (i != axis)
             result.rows *= shape[i];
     }
-    result.bpr = result.len / MX_BLOCK_ELEMENTS + (result.len % MX_BLOCK_ELEMENTS != 0);
+    int64_t n = mx_format_get(format)->block_elements;
+    result.bpr = result.len / n + (result.len % n != 0);
     if (__builtin_mul_overflow(result.rows, result.bpr, &result.n_blocks) ||
-        __builtin_mul_overflow(result.n_blocks, mx_format_get(format)->block_bytes, &bytes))
+        __builtin_mul_overflow(result.n_blocks, mx_format_get(format)->block_bytes + 1, &bytes))
         return mx_fail(err, MX_ERR_INVALID,
                        "%s: %" PRId64 " rows of %" PRId64
                        " blocks overflow 64 bits in packed bytes",
@@ -129,6 +130,56 @@ mx_status mxrt_packed_shape(mx_format format, int ndim, const int64_t *shape, in
         return status;
     *n_blocks = blocks.n_blocks;
     *block_bytes = mx_format_get(format)->block_bytes;
+    return MX_OK;
+}
+
+/* Rows that 32 x 32 tiles are counted in: the dimension before the last of the swapped shape. */
+static int64_t tile_rows(int ndim, const int64_t *shape, int axis)
+{
+    if (ndim < 2)
+        return 1;
+    return shape[axis == ndim - 2 ? ndim - 1 : ndim - 2];
+}
+
+/* Cannot overflow: there are as many rows of scales as rows at most. */
+static void scales_shape_of(const block_shape *blocks, int64_t tile_m, int two_d, int64_t out[2])
+{
+    int64_t tiles = tile_m / MX_OCP_BLOCK + (tile_m % MX_OCP_BLOCK != 0);
+
+    out[0] = !two_d ? blocks->rows : tile_m ? blocks->rows / tile_m * tiles : 0;
+    out[1] = blocks->bpr;
+}
+
+static mx_status check_ocp_format(mx_format format, mx_error *err)
+{
+    mx_status status = check_format(format, err);
+
+    if (!status && !mx_format_is_ocp(format))
+        return mx_fail(err, MX_ERR_INVALID,
+                       "format %s has no scales of its own; mxrt_convert_to, mxrt_convert_from and "
+                       "mxrt_quantize_dequantize are for it",
+                       mx_format_get(format)->name);
+    return status;
+}
+
+mx_status mxrt_ocp_shape(mx_format format, const mx_ocp_options *options, int ndim,
+                         const int64_t *shape, int axis, int64_t data_shape[2],
+                         int64_t scales_shape[2], mx_error *err)
+{
+    int64_t n_blocks, block_bytes;
+    block_shape blocks;
+    mx_status status;
+
+    if (!data_shape || !scales_shape)
+        return mx_fail(err, MX_ERR_INVALID, "data_shape and scales_shape must not be NULL");
+    if ((status = check_ocp_format(format, err)) ||
+        (status = mxrt_packed_shape(format, ndim, shape, axis, &n_blocks, &block_bytes, err)) ||
+        (status = normalise_axis(axis, ndim, &axis, err)) ||
+        (status = count_blocks("the tensor", format, ndim, shape, axis, &blocks, err)))
+        return status;
+    data_shape[0] = n_blocks;
+    data_shape[1] = block_bytes;
+    scales_shape_of(&blocks, tile_rows(ndim, shape, axis), options && options->two_d, scales_shape);
     return MX_OK;
 }
 
@@ -353,7 +404,7 @@ static mx_status view_init(view *v, const DLTensor *tensor, const view_rules *ru
     return view_address(v, tensor, rules->null_ok, err);
 }
 
-/* ---- Two tensors ---- */
+/* ---- Tensors together ---- */
 
 static mx_status check_packed_shape(const view *packed, const block_shape *blocks, mx_format format,
                                     mx_error *err)
@@ -371,6 +422,17 @@ static mx_status check_packed_shape(const view *packed, const block_shape *block
                        "]; %s of this tensor along this axis needs [%" PRId64 ", %" PRId64 "]",
                        packed->shape[0], packed->shape[1], mx_format_get(format)->name,
                        blocks->n_blocks, block_bytes);
+    return MX_OK;
+}
+
+static mx_status check_scales_shape(const view *scales, const int64_t shape[2], mx_error *err)
+{
+    if (scales->ndim != 2 || scales->shape[0] != shape[0] || scales->shape[1] != shape[1])
+        return mx_fail(err, MX_ERR_INVALID,
+                       "scales has %d dimensions and the shape [%" PRId64 ", %" PRId64
+                       "]; this tensor along this axis needs [%" PRId64 ", %" PRId64 "]",
+                       scales->ndim, scales->shape[0], scales->ndim > 1 ? scales->shape[1] : 1,
+                       shape[0], shape[1]);
     return MX_OK;
 }
 
@@ -400,24 +462,36 @@ static int same_strides(const mxrt_problem *problem)
     return 1;
 }
 
+static int buffers_overlap(const mxrt_buffer *a, const mxrt_buffer *b)
+{
+    uintptr_t a_begin = (uintptr_t)a->data, b_begin = (uintptr_t)b->data;
+
+    return a_begin && b_begin && a_begin + (uintptr_t)a->extent_bytes > b_begin &&
+           b_begin + (uintptr_t)b->extent_bytes > a_begin;
+}
+
 static mx_status check_alias(const mxrt_problem *problem, mx_error *err)
 {
     const mxrt_buffer *in = &problem->buffers[mxrt_op_input(problem->op)];
     const mxrt_buffer *out = &problem->buffers[mxrt_op_output(problem->op)];
-    uintptr_t in_begin = (uintptr_t)in->data, out_begin = (uintptr_t)out->data;
+    const mxrt_buffer *scales = &problem->buffers[MXRT_BUFFER_S];
 
-    if (!in_begin || !out_begin)
-        return MX_OK;
-    if (in_begin + (uintptr_t)in->extent_bytes <= out_begin ||
-        out_begin + (uintptr_t)out->extent_bytes <= in_begin)
-        return MX_OK;
-    if (problem->op == MX_OP_QDQ && in_begin == out_begin && same_strides(problem))
-        return MX_OK;
-    return mx_fail(err, MX_ERR_INVALID,
-                   "the memory of the input, 0x%" PRIxPTR " + %" PRId64
-                   " bytes, overlaps that of the output, 0x%" PRIxPTR " + %" PRId64
-                   "; only quantise-dequantise may work in place, with equal address and strides",
-                   in_begin, in->extent_bytes, out_begin, out->extent_bytes);
+    if (buffers_overlap(in, out) && !(problem->op == MX_OP_QDQ && in->data == out->data &&
+                                      same_strides(problem) && !problem->options.two_d))
+        return mx_fail(
+            err, MX_ERR_INVALID,
+            "the memory of the input, 0x%" PRIxPTR " + %" PRId64
+            " bytes, overlaps that of the output, 0x%" PRIxPTR " + %" PRId64
+            "; only quantise-dequantise without 2-D scales may work in place, with equal "
+            "address and strides",
+            (uintptr_t)in->data, in->extent_bytes, (uintptr_t)out->data, out->extent_bytes);
+    /* Two inputs may share memory. */
+    if (buffers_overlap(scales, out) || (problem->op == MX_OP_TO && buffers_overlap(scales, in)))
+        return mx_fail(err, MX_ERR_INVALID,
+                       "the memory of the scales, 0x%" PRIxPTR " + %" PRId64
+                       " bytes, overlaps that of another tensor; give them memory of their own",
+                       (uintptr_t)scales->data, scales->extent_bytes);
+    return MX_OK;
 }
 
 /* ---- Canonical rows ---- */
@@ -497,7 +571,8 @@ static void set_buffer(mxrt_problem *problem, int buffer, const view *v)
     problem->buffers[buffer].extent_bytes = v->extent_bytes;
 }
 
-static void canonicalise(mxrt_problem *problem, const view *in, const view *out, int axis)
+static void canonicalise(mxrt_problem *problem, const view *in, const view *out, const view *s,
+                         int axis)
 {
     const view *x = problem->op == MX_OP_FROM ? NULL : in;
     const view *y = problem->op == MX_OP_TO ? NULL : out;
@@ -520,7 +595,46 @@ static void canonicalise(mxrt_problem *problem, const view *in, const view *out,
                                       : p->strides[0];
         set_buffer(problem, MXRT_BUFFER_P, p);
     }
+    if (s) {
+        problem->s_row_stride = s->strides[0];
+        problem->s_block_stride = s->strides[1];
+        set_buffer(problem, MXRT_BUFFER_S, s);
+    }
     collect_dims(problem, x ? x : y, x, y, axis);
+}
+
+static mx_status check_options(const mxrt_plan_request *request, mx_error *err)
+{
+    const mx_ocp_options *options = request->options;
+    const char *format = mx_format_get(request->format)->name;
+
+    if (!mx_format_is_ocp(request->format)) {
+        if (request->scales || options)
+            return mx_fail(err, MX_ERR_INVALID,
+                           "format %s takes neither scales nor options; they must be NULL", format);
+        return MX_OK;
+    }
+    if (request->profile != MX_PROFILE_PACKED)
+        return mx_fail(
+            err, MX_ERR_INVALID,
+            "profile %s is not for %s, whose options choose instead; give profile packed",
+            mx_profile_name(request->profile), format);
+    if (!request->scales != (request->op == MX_OP_QDQ))
+        return mx_fail(err, MX_ERR_INVALID, "%s of %s %s", mx_op_name(request->op), format,
+                       request->scales ? "has no scales; they must be NULL"
+                                       : "needs a tensor of scales, it is NULL");
+    if (options && ((unsigned)options->scale_rule >= MX_SCALE_RULE_COUNT ||
+                    (unsigned)options->rounding >= MX_ROUNDING_COUNT ||
+                    !(options->min_amax >= 0 && options->min_amax < 1e38f) ||
+                    options->zero_byte == 255 || options->min_byte == 255))
+        return mx_fail(
+            err, MX_ERR_INVALID,
+            "options of %s: scale rule %d (0 to %d), rounding %d (0 to %d), min_amax %g (0 "
+            "to 1e38), zero byte %d, min byte %d (0 to 254): one is out of its range",
+            format, (int)options->scale_rule, MX_SCALE_RULE_COUNT - 1, (int)options->rounding,
+            MX_ROUNDING_COUNT - 1, (double)options->min_amax, options->zero_byte,
+            options->min_byte);
+    return MX_OK;
 }
 
 static mx_status check_choices(const mxrt_plan_request *request, mx_error *err)
@@ -540,7 +654,25 @@ static mx_status check_choices(const mxrt_plan_request *request, mx_error *err)
         return mx_fail(err, MX_ERR_INVALID,
                        "profile %s is for qdq only; operation %s has the profile packed",
                        mx_profile_name(request->profile), mx_op_name(request->op));
-    return MX_OK;
+    return check_options(request, err);
+}
+
+/* The scales of a request that has them. */
+static mx_status scales_view(const mxrt_plan_request *request, const view_rules *data_rules,
+                             const block_shape *blocks, int64_t tile_m, int two_d, view *out,
+                             mx_error *err)
+{
+    view_rules rules = *data_rules;
+    int64_t shape[2];
+    mx_status status;
+
+    rules.name = "scales";
+    rules.is_packed = 1;
+    rules.is_input = request->op == MX_OP_FROM;
+    scales_shape_of(blocks, tile_m, two_d, shape);
+    if ((status = view_init(out, request->scales, &rules, NULL, err)))
+        return status;
+    return check_scales_shape(out, shape, err);
 }
 
 mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request, DLDevice device,
@@ -550,7 +682,7 @@ mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request,
     mx_dtype in_dtype = MX_DTYPE_COUNT, out_dtype = MX_DTYPE_COUNT;
     mx_status status;
     block_shape blocks;
-    view in, result;
+    view in, result, scales;
     int axis = 0;
 
     if ((status = check_choices(request, err)))
@@ -576,8 +708,18 @@ mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request,
                                                         request->format, err)))
         return status;
 
+    mx_ocp_options options = request->options ? *request->options : mx_ocp_preset(MX_OCP_ALTO);
+    int64_t tile_m = tile_rows(plain->ndim, plain->shape, axis);
+    if (request->scales &&
+        (status = scales_view(request, &in_rules, &blocks, tile_m, options.two_d, &scales, err)))
+        return status;
+
     mxrt_problem problem;
     memset(&problem, 0, offsetof(mxrt_problem, dims));
+    if (mx_format_is_ocp(request->format)) {
+        problem.options = options;
+        problem.tile_m = options.two_d ? tile_m : 1;
+    }
     problem.op = op;
     problem.format = request->format;
     problem.dtype = op == MX_OP_FROM ? out_dtype : in_dtype;
@@ -586,7 +728,7 @@ mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request,
     problem.rows = blocks.rows;
     problem.len = blocks.len;
     problem.bpr = blocks.bpr;
-    canonicalise(&problem, &in, &result, axis);
+    canonicalise(&problem, &in, &result, request->scales ? &scales : NULL, axis);
     if ((status = check_alias(&problem, err)))
         return status;
     mxrt_problem_copy(out, &problem);
@@ -595,28 +737,32 @@ mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request,
 
 static int64_t buffer_element_bytes(const mxrt_problem *problem, int buffer)
 {
-    return buffer == MXRT_BUFFER_P ? 1 : mx_dtype_get(problem->dtype)->bytes;
+    return buffer == MXRT_BUFFER_P || buffer == MXRT_BUFFER_S ? 1
+                                                              : mx_dtype_get(problem->dtype)->bytes;
 }
 
 mx_status mxrt_problem_rebind(mxrt_problem *problem, const void *in_data, void *out_data,
-                              mx_error *err)
+                              void *scales_data, mx_error *err)
 {
-    static const char *const names[MXRT_BUFFER_COUNT] = {"x", "y", "packed"};
+    static const char *const names[MXRT_BUFFER_COUNT] = {"x", "y", "packed", "scales"};
     int in = mxrt_op_input(problem->op), out = mxrt_op_output(problem->op);
-    mxrt_buffer old_in = problem->buffers[in], old_out = problem->buffers[out];
-    mx_status status;
+    const void *data[MXRT_BUFFER_COUNT] = {NULL};
+    mxrt_buffer old[MXRT_BUFFER_COUNT];
+    mx_status status = MX_OK;
 
-    if ((status = check_address(names[in], (uintptr_t)in_data, buffer_element_bytes(problem, in),
-                                old_in.extent_bytes, err)) ||
-        (status = check_address(names[out], (uintptr_t)out_data, buffer_element_bytes(problem, out),
-                                old_out.extent_bytes, err)))
-        return status;
-    problem->buffers[in].data = (unsigned char *)(uintptr_t)in_data;
-    problem->buffers[out].data = out_data;
-    if ((status = check_alias(problem, err))) {
-        problem->buffers[in] = old_in;
-        problem->buffers[out] = old_out;
+    memcpy(old, problem->buffers, sizeof(old));
+    data[in] = in_data;
+    data[out] = out_data;
+    data[MXRT_BUFFER_S] = scales_data;
+    for (int i = 0; i < MXRT_BUFFER_COUNT && !status; i++) {
+        if (!data[i])
+            continue;
+        status = check_address(names[i], (uintptr_t)data[i], buffer_element_bytes(problem, i),
+                               old[i].extent_bytes, err);
+        problem->buffers[i].data = (unsigned char *)(uintptr_t)data[i];
     }
+    if (status || (status = check_alias(problem, err)))
+        memcpy(problem->buffers, old, sizeof(old));
     return status;
 }
 
@@ -646,6 +792,11 @@ void mxrt_problem_vars(const mxrt_problem *problem, int64_t values[MXRT_VAR_COUN
     values[MXRT_VAR_Y_AXIS_STRIDE] = problem->y_axis_stride;
     values[MXRT_VAR_P_BLOCK_STRIDE] = problem->p_block_stride;
     values[MXRT_VAR_P_BYTE_STRIDE] = problem->p_byte_stride;
+    values[MXRT_VAR_S_ALIGN] =
+        mxrt_problem_has_scales(problem) ? address_align(&problem->buffers[MXRT_BUFFER_S]) : 0;
+    values[MXRT_VAR_S_ROW_STRIDE] = problem->s_row_stride;
+    values[MXRT_VAR_S_BLOCK_STRIDE] = problem->s_block_stride;
+    values[MXRT_VAR_TILE_M] = problem->tile_m;
     values[MXRT_VAR_N_DIMS] = problem->n_dims;
     for (int i = 0; i < MXPACK_MAX_ROW_DIMS; i++) {
         static const mxrt_dim unused = {.size = 1, .row_stride = 1};
@@ -669,8 +820,9 @@ int64_t mxrt_problem_bytes(const mxrt_problem *problem)
     if (problem->op == MX_OP_QDQ)
         return total;
     total /= 2;
-    return __builtin_add_overflow(
-               total, problem->n_blocks * mx_format_get(problem->format)->block_bytes, &total)
-               ? INT64_MAX
-               : total;
+    int64_t block_bytes = mx_format_get(problem->format)->block_bytes;
+    /* Scales of tiles are too few to count. */
+    block_bytes += mxrt_problem_has_scales(problem) && !problem->options.two_d;
+    return __builtin_add_overflow(total, problem->n_blocks * block_bytes, &total) ? INT64_MAX
+                                                                                  : total;
 }

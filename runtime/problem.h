@@ -13,7 +13,7 @@
 #include "runtime/pack_vars.h"
 
 /* Buffers, by the names that packs use for them. */
-enum { MXRT_BUFFER_X = 0, MXRT_BUFFER_Y, MXRT_BUFFER_P, MXRT_BUFFER_COUNT };
+enum { MXRT_BUFFER_X = 0, MXRT_BUFFER_Y, MXRT_BUFFER_P, MXRT_BUFFER_S, MXRT_BUFFER_COUNT };
 
 /* Row r has coordinate (r / row_stride) % size here; plain strides are in elements. */
 typedef struct mxrt_dim {
@@ -33,6 +33,9 @@ typedef struct mxrt_problem {
     int64_t n_blocks, rows, len, bpr;
     int64_t x_axis_stride, y_axis_stride;  /* elements; 1 if len is 1 */
     int64_t p_block_stride, p_byte_stride; /* bytes; packed without gaps if there is one block */
+    int64_t s_row_stride, s_block_stride;  /* bytes between scales */
+    int64_t tile_m;                        /* two_d: rows that tiles are counted in, else 1 */
+    mx_ocp_options options;                /* OCP formats */
     int n_dims;                            /* may exceed MXPACK_MAX_ROW_DIMS: no kernel then */
     mxrt_buffer buffers[MXRT_BUFFER_COUNT];
     mxrt_dim dims[MXRT_MAX_DIMS]; /* the first n_dims are set */
@@ -61,10 +64,34 @@ static inline int mxrt_op_output(mx_op op)
 mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request, DLDevice device,
                             int null_ok, mx_error *err);
 
-/* Replaces the data pointers (neither NULL) after checking alignment to the element and overlap of
- * the two. */
+/* Nonzero if the operation reads or writes scales. */
+static inline int mxrt_problem_has_scales(const mxrt_problem *problem)
+{
+    return mx_format_is_ocp(problem->format) && problem->op != MX_OP_QDQ;
+}
+
+/* Where a row begins, in elements. */
+typedef struct mxrt_row_offset {
+    int64_t x, y;
+} mxrt_row_offset;
+
+static inline mxrt_row_offset mxrt_row_begin(const mxrt_problem *problem, int64_t row)
+{
+    mxrt_row_offset offset = {0, 0};
+
+    for (int i = 0; i < problem->n_dims; i++) {
+        const mxrt_dim *dim = &problem->dims[i];
+        int64_t at = row / dim->row_stride % dim->size;
+        offset.x += at * dim->x_stride;
+        offset.y += at * dim->y_stride;
+    }
+    return offset;
+}
+
+/* Replaces the data pointers (neither NULL; scales_data where there are scales) after checking
+ * alignment to the element and overlap of the two. */
 mx_status mxrt_problem_rebind(mxrt_problem *problem, const void *in_data, void *out_data,
-                              mx_error *err);
+                              void *scales_data, mx_error *err);
 
 /* Values of the variables of pack_vars.h. Wants n_dims <= MXPACK_MAX_ROW_DIMS. */
 void mxrt_problem_vars(const mxrt_problem *problem, int64_t values[MXRT_VAR_COUNT]);

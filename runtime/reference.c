@@ -6,15 +6,11 @@
 #include <mxgen/error.h>
 
 #include "runtime/fenv_guard.h"
+#include "runtime/reference_numbers.h"
 
 /* The work on a block is written once, in functions that are always inlined into a loop for each
  * (operation, format, dtype): with those known, the compiler unrolls and vectorises. */
-#define INLINE static inline __attribute__((always_inline))
-
 #define N MX_BLOCK_ELEMENTS
-#define F32_INF 0x7f800000u
-#define F32_MAGNITUDE 0x7fffffffu
-#define F32_BIAS 127
 #define MIN_SCALE (-126)
 
 /* A block between its tensor and its bytes. */
@@ -23,61 +19,6 @@ typedef struct codes {
     uint32_t primes; /* bit p: pair p is demoted */
     int32_t q[N];
 } codes;
-
-INLINE float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-INLINE uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
-/* 2^exponent, for exponents of normal floats. */
-INLINE float power_of_two(int exponent)
-{
-    return float_of((uint32_t)(exponent + F32_BIAS) << 23);
-}
-
-/* ---- Element types: all are widened to f32, exactly ---- */
-
-INLINE uint32_t f16_widen(uint32_t half)
-{
-    uint32_t sign = (half & 0x8000u) << 16, magnitude = half & 0x7fffu;
-    uint32_t subnormal = bits_of((float)(int32_t)magnitude * 0x1p-24f);
-    uint32_t normal = (magnitude << 13) + ((127u - 15u) << 23);
-    uint32_t special = (magnitude << 13) | F32_INF;
-
-    return sign | (magnitude < 0x400u ? subnormal : magnitude < 0x7c00u ? normal : special);
-}
-
-/* Round to nearest even; overflow goes to Inf. A NaN can only come from the same type: its bits are
- * kept. */
-INLINE uint16_t f16_narrow(uint32_t bits)
-{
-    uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & F32_MAGNITUDE;
-    /* 0.5 has the spacing of the smallest f16: the sum rounds where f16 does. */
-    uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
-    uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfffu + ((magnitude >> 13) & 1)) >> 13;
-    uint32_t result = magnitude < 0x38800000u   ? subnormal
-                      : magnitude < 0x47800000u ? normal
-                      : magnitude > F32_INF     ? 0x7c00u | (magnitude >> 13 & 0x3ffu)
-                                                : 0x7c00u;
-
-    return (uint16_t)(sign | result);
-}
-
-INLINE uint16_t bf16_narrow(uint32_t bits)
-{
-    if ((bits & F32_MAGNITUDE) > F32_INF)
-        return (uint16_t)(bits >> 16);
-    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
-}
 
 /* Fills bits[] with `count` elements and zeros after them. */
 INLINE void load_elements(const unsigned char *from, int64_t stride, int count, mx_dtype dtype,
@@ -288,24 +229,6 @@ INLINE void unpack_codes(const unsigned char *bytes, mx_format format, codes *ou
 
 /* ---- Loops ---- */
 
-/* Where a row begins, in elements. */
-typedef struct row_offset {
-    int64_t x, y;
-} row_offset;
-
-static row_offset row_begin(const mxrt_problem *problem, int64_t row)
-{
-    row_offset offset = {0, 0};
-
-    for (int i = 0; i < problem->n_dims; i++) {
-        const mxrt_dim *dim = &problem->dims[i];
-        int64_t at = row / dim->row_stride % dim->size;
-        offset.x += at * dim->x_stride;
-        offset.y += at * dim->y_stride;
-    }
-    return offset;
-}
-
 /* One block: `x` and `y` are its first elements, `p` its first byte. */
 INLINE void run_block(const mxrt_problem *problem, const unsigned char *x, unsigned char *y,
                       unsigned char *p, int count, int64_t x_stride, int64_t y_stride,
@@ -352,7 +275,7 @@ INLINE void run_row(const mxrt_problem *problem, int64_t row, int64_t first, int
                     mx_format format, mx_dtype dtype)
 {
     const int64_t element_bytes = dtype == MX_DTYPE_F32 ? 4 : 2;
-    row_offset offset = row_begin(problem, row);
+    mxrt_row_offset offset = mxrt_row_begin(problem, row);
     int64_t xs = problem->x_axis_stride, ys = problem->y_axis_stride;
     int64_t ps = problem->p_byte_stride;
     /* Elements are computed as offsets so that no pointer is formed outside of its buffer. */
@@ -447,7 +370,10 @@ void mxrt_reference_blocks(const mxrt_problem *problem, int64_t begin, int64_t e
     static void (*const run[MX_OP_COUNT])(const mxrt_problem *, int64_t, int64_t) = {
         [MX_OP_TO] = run_to, [MX_OP_FROM] = run_from, [MX_OP_QDQ] = run_qdq};
 
-    run[problem->op](problem, begin, end);
+    if (mx_format_is_ocp(problem->format))
+        mxrt_reference_ocp_blocks(problem, begin, end);
+    else
+        run[problem->op](problem, begin, end);
 }
 
 mx_status mxrt_reference_run(const mxrt_plan_request *request, mx_error *err)

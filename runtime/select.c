@@ -14,7 +14,8 @@
 
 _Static_assert((int)MXRT_BUFFER_X == (int)MXRT_PACK_BUFFER_X &&
                    (int)MXRT_BUFFER_Y == (int)MXRT_PACK_BUFFER_Y &&
-                   (int)MXRT_BUFFER_P == (int)MXRT_PACK_BUFFER_P,
+                   (int)MXRT_BUFFER_P == (int)MXRT_PACK_BUFFER_P &&
+                   (int)MXRT_BUFFER_S == (int)MXRT_PACK_BUFFER_S,
                "problems and packs number buffers alike");
 
 /* ---- Explanations ---- */

@@ -415,6 +415,7 @@ static const char *const launch_params[] = {"BLOCKS_PER_PROGRAM", NULL};
 
 const mxgen_template mx_general_template = {
     .name = "mx_general",
+    .formats = MX_PACKED_FORMATS,
     .layouts = 1u << MX_LAYOUT_GENERAL,
     .params = params,
     .n_params = sizeof(params) / sizeof(params[0]),

@@ -5,6 +5,9 @@
 
 #include "gen/template.h"
 
+/* Formats whose scale is packed with the codes. */
+#define MX_PACKED_FORMATS ((1u << MX_FORMAT_PACKED_COUNT) - 1)
+
 /* Whether a program of `warps` warps fits the target; if not, `why` says so. */
 bool mx_warps_fit(const mxgen_spec *spec, int warps, char *why, size_t why_bytes);
 /* Whether `lanes` lanes can share a block. */

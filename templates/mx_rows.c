@@ -700,6 +700,7 @@ static const char *const launch_params[] = {"BLOCKS_PER_PROGRAM", NULL};
 
 const mxgen_template mx_rows_template = {
     .name = "mx_rows",
+    .formats = MX_PACKED_FORMATS,
     .layouts = 1u << MX_LAYOUT_FLAT | 1u << MX_LAYOUT_ROWS,
     .params = params,
     .n_params = sizeof(params) / sizeof(params[0]),

@@ -583,6 +583,7 @@ static const char *const launch_params[] = {"ORDER", NULL};
 
 const mxgen_template mx_tiles_template = {
     .name = "mx_tiles",
+    .formats = MX_PACKED_FORMATS,
     .layouts = 1u << MX_LAYOUT_TILES,
     .params = params,
     .n_params = sizeof(params) / sizeof(params[0]),

@@ -341,6 +341,7 @@ static const char *const launch_params[] = {"BLOCKS_PER_PROGRAM", NULL};
 
 const mxgen_template mx_unaligned_template = {
     .name = "mx_unaligned",
+    .formats = MX_PACKED_FORMATS,
     .layouts = 1u << MX_LAYOUT_ROWS,
     .params = params,
     .n_params = sizeof(params) / sizeof(params[0]),

@@ -150,8 +150,8 @@ static conform_geometry numbered(const char *name, int64_t a, int64_t b, int axi
 static conform_keys keys_in_turn(conform *run, uint64_t n)
 {
     conform_keys keys = all_keys;
-    keys.formats = 1u << n % MX_FORMAT_COUNT;
-    keys.dtypes = 1u << n / MX_FORMAT_COUNT % MX_DTYPE_COUNT;
+    keys.formats = 1u << n % MX_FORMAT_PACKED_COUNT;
+    keys.dtypes = 1u << n / MX_FORMAT_PACKED_COUNT % MX_DTYPE_COUNT;
     return conform_get_options(run)->quick ? keys : (conform_keys){0, keys.formats, 0, 0};
 }
 

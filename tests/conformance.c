@@ -589,7 +589,7 @@ static void check_dtype(conform *run, problem *p, const conform_keys *keys)
 {
     const conform_options *options = &run->options;
     int is_first = 1;
-    for (int i = 0; i < MX_FORMAT_COUNT * MX_OP_COUNT; i++) {
+    for (int i = 0; i < MX_FORMAT_PACKED_COUNT * MX_OP_COUNT; i++) {
         p->format = (mx_format)(i / MX_OP_COUNT);
         p->op = (mx_op)(i % MX_OP_COUNT);
         if (!in_set(keys->ops, (int)p->op) || !in_set(options->ops, (int)p->op) ||

@@ -93,7 +93,7 @@ unsigned char *pack_sample_object(int64_t id, size_t *size_bytes)
 static void add_sample_variants(mxgen_pack_writer *writer, int64_t object_id, const char *target)
 {
     char name[64], params[64], info[2048];
-    for (int i = 0; i < MX_OP_COUNT * MX_FORMAT_COUNT; i++) {
+    for (int i = 0; i < MX_OP_COUNT * MX_FORMAT_PACKED_COUNT; i++) {
         mxgen_pack_variant v = pack_plain_variant(name);
         mx_op op = (mx_op)(i % MX_OP_COUNT);
         snprintf(name, sizeof(name), "kernel_%d_%d", (int)object_id, i);

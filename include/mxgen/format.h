@@ -19,9 +19,22 @@
 extern "C" {
 #endif
 
-#define MX_BLOCK_ELEMENTS 16
+#define MX_BLOCK_ELEMENTS 16 /* of the packed formats; see mx_format_info.block_elements */
 
-typedef enum mx_format { MX_FORMAT_MX9 = 0, MX_FORMAT_MX6, MX_FORMAT_MX4, MX_FORMAT_COUNT } mx_format;
+/* The packed formats come first; the OCP formats (mxgen/ocp.h) have data and scales apart. */
+typedef enum mx_format {
+    MX_FORMAT_MX9 = 0,
+    MX_FORMAT_MX6,
+    MX_FORMAT_MX4,
+    MX_FORMAT_PACKED_COUNT,
+    MX_FORMAT_MXFP4 = MX_FORMAT_PACKED_COUNT,
+    MX_FORMAT_MXFP6_E2M3,
+    MX_FORMAT_MXFP6_E3M2,
+    MX_FORMAT_MXFP8_E4M3,
+    MX_FORMAT_MXFP8_E5M2,
+    MX_FORMAT_MXINT8,
+    MX_FORMAT_COUNT
+} mx_format;
 
 typedef enum mx_dtype { MX_DTYPE_F32 = 0, MX_DTYPE_BF16, MX_DTYPE_F16, MX_DTYPE_COUNT } mx_dtype;
 
@@ -53,8 +66,9 @@ typedef enum mx_layout {
 typedef struct mx_format_info {
     const char *name;
     int code_bits;   /* QB */
-    int code_max;    /* 2^(QB-1) - 1 */
-    int block_bytes; /* packed size of a block */
+    int code_max;    /* largest magnitude of a code: 2^(QB-1) - 1, fewer where codes mean NaN */
+    int block_bytes; /* packed size of a block; OCP: of its data, without the scale */
+    int block_elements;
 } mx_format_info;
 
 typedef struct mx_dtype_info {
@@ -68,8 +82,18 @@ typedef struct mx_dtype_info {
 static inline const mx_format_info *mx_format_get(mx_format format)
 {
     static const mx_format_info table[MX_FORMAT_COUNT] = {
-        {"mx9", 8, 127, 18}, {"mx6", 5, 15, 12}, {"mx4", 3, 3, 8}};
+        {"mx9", 8, 127, 18, 16},        {"mx6", 5, 15, 12, 16},
+        {"mx4", 3, 3, 8, 16},           {"mxfp4", 4, 7, 16, 32},
+        {"mxfp6e2m3", 6, 31, 24, 32},   {"mxfp6e3m2", 6, 31, 24, 32},
+        {"mxfp8e4m3", 8, 0x7e, 32, 32}, {"mxfp8e5m2", 8, 0x7b, 32, 32},
+        {"mxint8", 8, 127, 32, 32}};
     return (unsigned)format < MX_FORMAT_COUNT ? &table[format] : NULL;
+}
+
+/* Nonzero for the formats of mxgen/ocp.h. */
+static inline int mx_format_is_ocp(mx_format format)
+{
+    return format >= MX_FORMAT_PACKED_COUNT && (unsigned)format < MX_FORMAT_COUNT;
 }
 
 static inline const mx_dtype_info *mx_dtype_get(mx_dtype dtype)

@@ -30,19 +30,24 @@
  * + - * / % (truncating), == != < <= > >= && || !, a ? b : c, parentheses, min(a, b), max(a, b),
  * ceil_div(a, b). Overflow and division by zero are errors. `grid` counts workgroups.
  *
- * Variables. Plain tensors are x (read) and y (written); packed bytes are p. `to` has x and p,
+ * Variables. Plain tensors are x (read) and y (written); packed bytes, or the data of an OCP format,
+ * are p, its scales s (where there is p). `to` has x and p,
  * `from` has p and y, `qdq` has x and y. What an operation lacks reads as 0.
- *   n_blocks rows len bpr        blocks, rows, elements a row, blocks a row (ceil(len / 16))
+ *   n_blocks rows len bpr        blocks, rows, elements a row, blocks a row (ceil(len / 16), of OCP
+ *                                formats ceil(len / 32))
  *   x_align y_align p_align      largest power of two that divides the address, at most 4096
  *   x_axis_stride y_axis_stride  elements between neighbours along the axis
  *   p_block_stride p_byte_stride bytes between blocks, bytes between bytes of a block
+ *   s_align s_row_stride s_block_stride
+ *                                the same of scales; bytes between scales of rows, of blocks
+ *   tile_m                       rows that 32 x 32 tiles are counted in; 1 without 2-D scales
  *   n_dims                       row dimensions left after merging, without those of size 1
  *   dimK_size dimK_row_stride dimK_x_stride dimK_y_stride, K = 0 .. MXPACK_MAX_ROW_DIMS-1
  *       row r has coordinate (r / row_stride) % size in dimension K and lies at the sum of
  *       coordinate * stride (elements). Dimension 0 is the one with unit stride where there is
  *       one, the others follow in ascending memory order. Unused dimensions have size 1, row
  *       stride 1, strides 0.
- * Buffers in args are named x, y, p. Kernel arguments lie at their natural alignment, in order,
+ * Buffers in args are named x, y, p, s. Kernel arguments lie at their natural alignment, in order,
  * the way the HSA kernarg segment has them. On the host target a kernel is
  *   void symbol(const void *args, int64_t program_begin, int64_t program_end)
  * and runs the programs [begin, end) of the x dimension of its grid; y and z are 1. */

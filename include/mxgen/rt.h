@@ -16,6 +16,12 @@
  * A tensor without rows has no blocks, and nothing is done; an axis of size 0 and a scalar are
  * errors.
  *
+ * OCP formats. Data is u8 [n_blocks, block_bytes] as packed blocks are, with blocks of 32 elements:
+ * seen as bytes, [.., ceil(K / 32) * block_bytes]. Scales are u8 [rows, ceil(K / 32)], one a block,
+ * with any strides (transposed scales are a stride); with a scale for each 32 x 32 tile, [batches *
+ * ceil(M / 32), ceil(K / 32)], where M is the dimension before the last of the swapped shape and
+ * batches the product of those before it. Padding of a ragged end is quantised and stored as zeros.
+ *
  * Numbers. Any bytes decode by the formula of mxgen/format.h: the product in f32, then rounded to
  * nearest even to the type. Codes are integers: what rounds to -0 becomes +0. The caller's rounding
  * mode and flushing of subnormals change nothing and are kept.
@@ -45,6 +51,7 @@
 #include <mxgen/base.h>
 #include <mxgen/counters.h>
 #include <mxgen/format.h>
+#include <mxgen/ocp.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -101,6 +108,31 @@ MX_API mx_status mxrt_convert_from(mxrt_device *device, mx_format format, int ax
 MX_API mx_status mxrt_quantize_dequantize(mxrt_device *device, mx_format format, mx_profile profile,
                                           int axis, const DLTensor *x, const DLTensor *y,
                                           mxrt_stream stream, mx_error *err);
+
+/* ---- Simple: the OCP formats ---- */
+
+/* The shapes of data and scales of a tensor. `options` (NULL: those of MX_OCP_ALTO) matters for
+ * two_d only. */
+MX_API mx_status mxrt_ocp_shape(mx_format format, const mx_ocp_options *options, int ndim,
+                                const int64_t *shape, int axis, int64_t data_shape[2],
+                                int64_t scales_shape[2], mx_error *err);
+
+/* x -> data, scales. `options` NULL: those of MX_OCP_ALTO, here and below. */
+MX_API mx_status mxrt_ocp_quantize(mxrt_device *device, mx_format format,
+                                   const mx_ocp_options *options, int axis, const DLTensor *x,
+                                   const DLTensor *data, const DLTensor *scales, mxrt_stream stream,
+                                   mx_error *err);
+
+/* data, scales -> y, rounded to nearest even to y's type. Of the options two_d matters only. */
+MX_API mx_status mxrt_ocp_dequantize(mxrt_device *device, mx_format format,
+                                     const mx_ocp_options *options, int axis, const DLTensor *data,
+                                     const DLTensor *scales, const DLTensor *y, mxrt_stream stream,
+                                     mx_error *err);
+
+/* y = dequantize(quantize(x)), x and y as in mxrt_quantize_dequantize; in place not with two_d. */
+MX_API mx_status mxrt_ocp_qdq(mxrt_device *device, mx_format format, const mx_ocp_options *options,
+                              int axis, const DLTensor *x, const DLTensor *y, mxrt_stream stream,
+                              mx_error *err);
 
 /* Loads and readies every kernel of (op, format, dtype, profile), so that later calls only
  * launch. Takes a lock and may take milliseconds. Where no pack has any, MX_ERR_UNSUPPORTED on
@@ -161,8 +193,10 @@ typedef struct mxrt_plan_request {
     mx_format format;
     mx_profile profile; /* qdq only, else MX_PROFILE_PACKED */
     int axis;
-    const DLTensor *in;  /* to, qdq: x; from: packed */
-    const DLTensor *out; /* to: packed; from, qdq: y */
+    const DLTensor *in;            /* to, qdq: x; from: packed */
+    const DLTensor *out;           /* to: packed; from, qdq: y */
+    const DLTensor *scales;        /* OCP formats, to and from; else NULL */
+    const mx_ocp_options *options; /* OCP formats; NULL: those of MX_OCP_ALTO. Copied. */
     /* NULL: the best by rank that applies. "reference": the plain C reference (host only). Else
      * a variant's name; not applicable is MX_ERR_UNSUPPORTED with the rule that failed. */
     const char *variant;
@@ -179,6 +213,11 @@ MX_API void mxrt_plan_destroy(mxrt_plan *plan);
 MX_API mx_status mxrt_plan_run(const mxrt_plan *plan, const void *in_data, void *out_data,
                                mxrt_stream stream, mx_error *err);
 
+/* The same with other scales, too: for plans whose request has scales, which mxrt_plan_run runs on
+ * the memory of the request only. Read by `from`, written by `to`. */
+MX_API mx_status mxrt_plan_run_scaled(const mxrt_plan *plan, const void *in_data, void *out_data,
+                                      void *scales_data, mxrt_stream stream, mx_error *err);
+
 typedef enum mxrt_arg_kind {
     MXRT_ARG_POINTER = 0,
     MXRT_ARG_I32,
@@ -189,7 +228,7 @@ typedef enum mxrt_arg_kind {
 typedef struct mxrt_plan_arg {
     const char *name;
     mxrt_arg_kind kind;
-    const char *buffer;  /* pointers: "x", "y" or "p"; else NULL */
+    const char *buffer;  /* pointers: "x", "y", "p" or "s"; else NULL */
     int64_t value;       /* i32, i64; f32 as its bits */
     size_t offset_bytes; /* in the argument block */
 } mxrt_plan_arg;

@@ -67,7 +67,7 @@ int tool_parse_shape(struct argp_state *state, const char *text, int64_t *shape,
 mx_format tool_parse_format(struct argp_state *state, const char *text)
 {
     mx_format format = MX_FORMAT_MX9;
-    if (mx_format_parse(text, &format) != 0)
+    if (mx_format_parse(text, &format) != 0 || mx_format_is_ocp(format))
         argp_error(state, "format \"%s\" is unknown; the formats are mx9, mx6 and mx4", text);
     return format;
 }

@@ -504,7 +504,8 @@ static mx_status measure_points(bench_run *run, mx_error *err)
     progress_init(&run->progress, total, 0);
     for (int s = 0; s < options->n_shapes; s++) {
         /* The key's three parts in one number. */
-        const int n_dtypes = MX_DTYPE_COUNT, n_formats = MX_FORMAT_COUNT, n_ops = MX_OP_COUNT;
+        const int n_dtypes = MX_DTYPE_COUNT, n_formats = MX_FORMAT_PACKED_COUNT,
+                  n_ops = MX_OP_COUNT;
         for (int k = 0; k < n_ops * n_formats * n_dtypes; k++) {
             bench_point point = {.op = (mx_op)(k / (n_formats * n_dtypes)),
                                  .format = (mx_format)(k / n_dtypes % n_formats),

@@ -63,7 +63,7 @@ static mx_status parse_names(json_t *value, const char *name, meta_packed *out, 
     const char *format = json_string_value(json_object_get(value, "format"));
     const char *dtype = json_string_value(json_object_get(value, "dtype"));
     const char *profile = json_string_value(json_object_get(value, "profile"));
-    if (!format || mx_format_parse(format, &out->format) != 0)
+    if (!format || mx_format_parse(format, &out->format) != 0 || mx_format_is_ocp(out->format))
         return mx_fail(err, MX_ERR_CORRUPT,
                        "metadata of \"%s\": format \"%s\" is not mx9, mx6 or mx4", name,
                        st_printable(format ? format : "", text));

@@ -393,7 +393,7 @@ static mx_status report_all(report_run *run, mx_error *err)
     }
     progress_init(&run->progress, total * __builtin_popcount(formats), 0);
     stream_init(&run->stream, &run->engine, &run->progress, run->options->max_memory_bytes);
-    for (int f = 0; f < MX_FORMAT_COUNT && status == MX_OK; f++) {
+    for (int f = 0; f < MX_FORMAT_PACKED_COUNT && status == MX_OK; f++) {
         if (formats >> f & 1)
             status = report_format(run, (mx_format)f, err);
     }
