@@ -8,6 +8,7 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <xxhash.h>
 
 #include "gen/comgr.h"
 #include "gen/link.h"
@@ -44,6 +45,7 @@ typedef struct unit {
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMTargetMachineRef machine;
+    uint64_t *code_ids; /* one a spec */
     bool failed;
     char message[600];
 } unit;
@@ -92,14 +94,66 @@ static mx_status machine_make(unit *u, mx_error *err)
     return MX_OK;
 }
 
+/* Skips what depends on the other kernels of the module: numbers of attributes and metadata, and of
+ * the shared memory's name. */
+static const char *skip_numbered(const char *at)
+{
+    static const char lds[] = "@lds";
+    if (*at == '#' || *at == '!')
+        at++;
+    else if (!strncmp(at, lds, strlen(lds)))
+        at += strlen(lds);
+    else
+        return at;
+    while (*at == '.' || (*at >= '0' && *at <= '9'))
+        at++;
+    return at;
+}
+
+/* Identity of a kernel's code: of its IR as emitted, of its launch and of the compiler. */
+static uint64_t code_id(const unit *u, const mxgen_spec *spec, const mxgen_kernel *kernel)
+{
+    char name[160], launch[160];
+    snprintf(name, sizeof(name), "%s%s", spec->symbol,
+             u->target->kind == MXGEN_HOST ? ".program" : "");
+    LLVMValueRef function = LLVMGetNamedFunction(u->module, name);
+    char *text = LLVMPrintValueToString(function), *to = text;
+    for (const char *from = text; *from;) {
+        const char *next = skip_numbered(from);
+        if (next == from)
+            *to++ = *from++;
+        from = next > from ? next : from;
+    }
+    unsigned version[3];
+    LLVMGetVersion(&version[0], &version[1], &version[2]);
+    snprintf(launch, sizeof(launch), "%s %d %d LLVM %u.%u.%u", u->target->name, kernel->threads,
+             kernel->lds_bytes, version[0], version[1], version[2]);
+    uint64_t id =
+        XXH3_64bits_withSeed(launch, strlen(launch), XXH3_64bits(text, (size_t)(to - text)));
+    LLVMDisposeMessage(text);
+    return id;
+}
+
+/* Specs that differ in nothing but their launch share a kernel. */
+static uint64_t known_code_id(const unit *u, const mxgen_spec *specs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!strcmp(specs[i].symbol, specs[n].symbol))
+            return u->code_ids[i];
+    }
+    return 0;
+}
+
 static mx_status emit_specs(unit *u, const mxgen_spec *specs, size_t n_specs, mx_error *err)
 {
     mx_status status = MX_OK;
     mxe e;
     mxe_init(&e, u->target, u->context, u->module);
     for (size_t i = 0; i < n_specs && status == MX_OK; i++) {
-        if (LLVMGetNamedFunction(u->module, specs[i].symbol))
+        if (LLVMGetNamedFunction(u->module, specs[i].symbol)) {
+            u->code_ids[i] = known_code_id(u, specs, i);
             continue;
+        }
         mxgen_kernel kernel;
         memset(&kernel, 0, sizeof(kernel));
         specs[i].tmpl->describe(&specs[i], &kernel);
@@ -108,6 +162,8 @@ static mx_status emit_specs(unit *u, const mxgen_spec *specs, size_t n_specs, mx
         mxe_kernel_end(&e);
         if (e.failed)
             status = mx_fail(err, e.error.status, "kernel %s: %s", specs[i].name, e.error.message);
+        else
+            u->code_ids[i] = code_id(u, &specs[i], &kernel);
     }
     mxe_finish(&e);
     return status;
@@ -206,7 +262,7 @@ static mx_status fill_info(const unit *u, const mxgen_spec *specs, size_t n_spec
     for (size_t i = 0; i < n_specs && status == MX_OK; i++) {
         mxgen_resources figures;
         mxgen_resources_read(u->target, out->data, out->size_bytes, specs[i].symbol, &figures);
-        status = mxgen_resources_json(&figures, &out->info_json[i], err);
+        status = mxgen_resources_json(&figures, &specs[i], u->code_ids[i], &out->info_json[i], err);
     }
     return status;
 }
@@ -230,6 +286,10 @@ static mx_status compile(unit *u, const mxgen_spec *specs, size_t n_specs, mxgen
     status = emit_machine_code(u, stage, out, err);
     if (status == MX_OK && stage == MXGEN_STAGE_OBJECT)
         status = fill_info(u, specs, n_specs, out, err);
+    if (status == MX_OK) {
+        out->code_ids = u->code_ids;
+        u->code_ids = NULL;
+    }
     return status;
 }
 
@@ -248,6 +308,8 @@ mx_status mxgen_compile(const mxgen_spec *specs, size_t n_specs, mxgen_stage sta
             return mx_fail(err, MX_ERR_INVALID, "variants of %s and %s in one module",
                            u.target->name, specs[i].target->name);
     }
+    if (!(u.code_ids = calloc(n_specs, sizeof(*u.code_ids))))
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", n_specs);
     u.context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(u.context, on_diagnostic, &u);
     u.module = LLVMModuleCreateWithNameInContext("mxgen", u.context);
@@ -258,6 +320,7 @@ mx_status mxgen_compile(const mxgen_spec *specs, size_t n_specs, mxgen_stage sta
         mxgen_output_finish(&made);
     if (u.machine)
         LLVMDisposeTargetMachine(u.machine);
+    free(u.code_ids);
     LLVMDisposeModule(u.module);
     LLVMContextDispose(u.context);
     return status;
@@ -268,6 +331,7 @@ void mxgen_output_finish(mxgen_output *out)
     for (size_t i = 0; i < out->n_info; i++)
         free(out->info_json[i]);
     free(out->info_json);
+    free(out->code_ids);
     free(out->data);
     memset(out, 0, sizeof(*out));
 }

@@ -132,7 +132,8 @@ typedef enum mxgen_stage {
 typedef struct mxgen_output {
     void *data; /* malloc'ed; text is zero-terminated, size_bytes without the zero */
     size_t size_bytes;
-    char **info_json; /* one a spec: registers, LDS, spills, occupancy; only for OBJECT */
+    char **info_json;   /* one a spec: registers, LDS, spills, occupancy; only for OBJECT */
+    uint64_t *code_ids; /* one a spec: of the kernel's code and of what compiled it; as info_json */
     size_t n_info;
 } mxgen_output;
 

@@ -144,7 +144,7 @@ static void read_figures(const char *log, const char *symbol, mxgen_resources *o
 }
 
 static mx_status fill_info(const mxgen_spec *specs, size_t n_specs, const char *log,
-                           mxgen_output *out, mx_error *err)
+                           const uint64_t *code_ids, mxgen_output *out, mx_error *err)
 {
     const mxgen_target *target = specs[0].target;
     out->info_json = calloc(n_specs, sizeof(*out->info_json));
@@ -158,7 +158,7 @@ static mx_status fill_info(const mxgen_spec *specs, size_t n_specs, const char *
         read_figures(log, specs[i].symbol, &figures);
         if (figures.registers >= 0)
             figures.occupancy = mxgen_target_occupancy(target, figures.registers);
-        status = mxgen_resources_json(&figures, &out->info_json[i], err);
+        status = mxgen_resources_json(&figures, &specs[i], code_ids[i], &out->info_json[i], err);
     }
     return status;
 }
@@ -187,7 +187,7 @@ mx_status mxgen_ptxas_assemble(const mxgen_ptxas *ptxas, const mxgen_spec *specs
                          specs[0].name, n_specs - 1, reason.message);
         goto out;
     }
-    status = fill_info(specs, n_specs, log, &made, err);
+    status = fill_info(specs, n_specs, log, ptx->code_ids, &made, err);
 out:
     if (status == MX_OK)
         *cubin = made;

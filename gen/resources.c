@@ -1,5 +1,7 @@
 #include "gen/resources.h"
 
+#include "gen/template.h"
+
 #include <elf.h>
 #include <jansson.h>
 #include <string.h>
@@ -223,8 +225,10 @@ void mxgen_resources_read(const mxgen_target *target, const void *image, size_t 
         out->occupancy = mxgen_target_occupancy(target, out->vgprs);
 }
 
-mx_status mxgen_resources_json(const mxgen_resources *figures, char **json, mx_error *err)
+mx_status mxgen_resources_json(const mxgen_resources *figures, const mxgen_spec *spec,
+                               uint64_t code_id, char **json, mx_error *err)
 {
+    char code[20];
     const struct {
         const char *name;
         int value;
@@ -238,7 +242,11 @@ mx_status mxgen_resources_json(const mxgen_resources *figures, char **json, mx_e
         if (members[i].value >= 0)
             json_object_set_new(info, members[i].name, json_integer(members[i].value));
     }
-    char *text = json_dumps(info, JSON_COMPACT);
+    snprintf(code, sizeof(code), "%016llx", (unsigned long long)code_id);
+    json_object_set_new(info, "template", json_string(spec->tmpl->name));
+    json_object_set_new(info, "cost", json_real(spec->tmpl->cost(spec)));
+    json_object_set_new(info, "code", json_string(code));
+    char *text = json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(6));
     json_decref(info);
     if (!text)
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a kernel's figures");

@@ -14,7 +14,9 @@ typedef struct mxgen_resources {
 /* Figures of one kernel; all -1 for an object that has none. */
 void mxgen_resources_read(const mxgen_target *target, const void *image, size_t image_bytes,
                           const char *symbol, mxgen_resources *out);
-/* As the pack has them; to be freed. */
-mx_status mxgen_resources_json(const mxgen_resources *figures, char **json, mx_error *err);
+/* As the pack has them, with what the tuning cache and the runtime's model ask of a variant: its
+ * template's static cost and the identity of its code. To be freed. */
+mx_status mxgen_resources_json(const mxgen_resources *figures, const mxgen_spec *spec,
+                               uint64_t code_id, char **json, mx_error *err);
 
 #endif

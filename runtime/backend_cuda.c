@@ -430,6 +430,8 @@ static mx_status cuda_get_info(const mxrt_backend *backend, mxrt_device_info *ou
     snprintf(info.uri, sizeof(info.uri), "%s", backend->uri);
     snprintf(info.name, sizeof(info.name), "%s", backend->name);
     snprintf(info.target, sizeof(info.target), "%s", backend->targets[0]);
+    snprintf(info.chip, sizeof(info.chip), "%s, %s", backend->name, backend->targets[0]);
+    mxrt_gpu_driver_text(backend->api->cuDriverGetVersion, info.driver, sizeof(info.driver));
     *out = info;
     return MX_OK;
 }

@@ -45,6 +45,7 @@ enum {
 
 typedef struct hip_api {
     int (*hipInit)(unsigned flags);
+    int (*hipDriverGetVersion)(int *version);
     int (*hipGetDeviceCount)(int *count);
     int (*hipGetDevice)(int *device);
     int (*hipSetDevice)(int device);
@@ -91,6 +92,7 @@ static const mxrt_dynlib_symbol hip_symbols[] = {
     REQUIRED(hipGetDevice),
     REQUIRED(hipSetDevice),
     REQUIRED(hipDeviceGetAttribute),
+    OPTIONAL(hipDriverGetVersion),
     OPTIONAL(hipGetDevicePropertiesR0600), /* ROCm 6 on */
     OPTIONAL(hipGetDeviceProperties),
     REQUIRED(hipGetErrorName),
@@ -355,6 +357,8 @@ static mx_status hip_get_info(const mxrt_backend *backend, mxrt_device_info *out
     snprintf(info.uri, sizeof(info.uri), "%s", backend->uri);
     snprintf(info.name, sizeof(info.name), "%s", backend->name);
     snprintf(info.target, sizeof(info.target), "%s", backend->base);
+    snprintf(info.chip, sizeof(info.chip), "%s", backend->arch);
+    mxrt_gpu_driver_text(backend->api->hipDriverGetVersion, info.driver, sizeof(info.driver));
     *out = info;
     return MX_OK;
 }

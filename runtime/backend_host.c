@@ -147,6 +147,7 @@ static mx_status host_get_info(const mxrt_backend *backend, mxrt_device_info *ou
     snprintf(info.target, sizeof(info.target), "%s",
              backend->targets[0] ? backend->targets[0] : "host");
     info.compute_units = mxrt_host_pool_threads(backend->pool);
+    snprintf(info.chip, sizeof(info.chip), "%s", info.name);
     *out = info;
     return MX_OK;
 }

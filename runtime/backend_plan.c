@@ -74,6 +74,7 @@ static mx_status plan_get_info(const mxrt_backend *backend, mxrt_device_info *ou
     snprintf(info.uri, sizeof(info.uri), "plan:%s", backend->target);
     snprintf(info.name, sizeof(info.name), "%s, without hardware", backend->target);
     snprintf(info.target, sizeof(info.target), "%s", backend->target);
+    snprintf(info.chip, sizeof(info.chip), "%s", backend->target);
     *out = info;
     return MX_OK;
 }

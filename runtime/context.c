@@ -3,12 +3,23 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <mxgen/error.h>
 
 #include "runtime/backends.h"
 #include "runtime/compile.h"
 #include "runtime/pack_reader.h"
+
+/* To be freed; NULL if there is no memory. Without a folder for it there is no file. */
+static char *find_tune_file(const mxrt_context_options *options)
+{
+    char path[4096];
+
+    if (options && options->tune_file)
+        return strdup(options->tune_file);
+    return strdup(mxrt_tune_default_path(path, sizeof(path), NULL) ? "" : path);
+}
 
 mx_status mxrt_context_create(const mxrt_context_options *options, mxrt_context **out,
                               mx_error *err)
@@ -21,6 +32,10 @@ mx_status mxrt_context_create(const mxrt_context_options *options, mxrt_context 
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a context");
     if (options)
         context->options = *options;
+    if (!(context->tune_file = find_tune_file(options))) {
+        free(context);
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a context");
+    }
     mxrt_compiler_init(context);
     *out = context;
     return MX_OK;
@@ -34,6 +49,7 @@ void mxrt_context_destroy(mxrt_context *context)
         mxrt_pack_close(context->packs[i]);
     free(context->packs);
     mxrt_compiler_finish(context);
+    free(context->tune_file);
     free(context);
 }
 

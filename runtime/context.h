@@ -8,6 +8,7 @@ struct mxrt_context {
     mxrt_context_options options;
     mxrt_compiler_options compiler; /* strings are owned */
     int compiler_off;               /* by these options, or by the environment */
+    char *tune_file;                /* the user's; "": none at all */
     size_t n_packs;
     mxrt_pack **packs; /* in the order in which they were added */
 };

@@ -172,8 +172,8 @@ static mx_status select_compiled(mxrt_device *device, const mxrt_kernel_table *t
                    why->message, reason.message);
 }
 
-mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem, mxrt_stream stream,
-                             mxrt_selection *out, mx_error *err)
+mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem,
+                             const mxrt_select_how *how, mxrt_selection *out, mx_error *err)
 {
     mxrt_table_key key = {problem->op, problem->format, problem->dtype, problem->profile};
     int has_reference = device->ops->reference != NULL;
@@ -196,11 +196,15 @@ mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem, m
     /* Texts are only made where somebody reads them. */
     mx_error why;
     why.message[0] = 0;
-    if (!mxrt_select_best(table, values, out, has_reference ? NULL : &why))
-        return MX_OK;
+    if (how->policy == MXRT_POLICY_TUNED && !how->choice)
+        status = mxrt_select_best(table, values, out, has_reference ? NULL : &why);
+    else
+        status = mxrt_select_by_policy(table, how->policy, values, out, how->choice, &why);
+    if (status != MX_ERR_UNSUPPORTED)
+        return status ? mx_fail(err, status, "%s", why.message) : MX_OK;
     if (!has_reference)
-        return select_compiled(device, table, values, stream, &why, out, err);
-    if (select_compiled(device, table, values, stream, &why, out, NULL))
+        return select_compiled(device, table, values, how->stream, &why, out, err);
+    if (select_compiled(device, table, values, how->stream, &why, out, NULL))
         out->variant = NULL;
     return MX_OK;
 }
@@ -240,7 +244,8 @@ static mx_status run_request(mxrt_device *device, const mxrt_plan_request *reque
     if ((status = mxrt_problem_init(&problem, request, device->info.dl_device, 0, err)) ||
         !problem.n_blocks)
         return status;
-    if ((status = mxrt_device_select(device, &problem, stream, &selection, err)))
+    const mxrt_select_how how = {.policy = MXRT_POLICY_TUNED, .stream = stream};
+    if ((status = mxrt_device_select(device, &problem, &how, &selection, err)))
         return status;
     return mxrt_device_launch(device, &problem, &selection, stream, err);
 }

@@ -63,10 +63,17 @@ mx_status mxrt_device_module(mxrt_device *device, const mxrt_pack *pack,
 mx_status mxrt_device_launch(mxrt_device *device, const mxrt_problem *problem,
                              const mxrt_selection *selection, mxrt_stream stream, mx_error *err);
 
-/* The best kernel for a problem with blocks, or none (*out has no variant) where the reference
- * serves. Compiles where there is none, unless `stream` captures a graph. */
-mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem, mxrt_stream stream,
-                             mxrt_selection *out, mx_error *err);
+/* How a kernel is chosen. */
+typedef struct mxrt_select_how {
+    mxrt_policy policy;
+    mxrt_stream stream;  /* while it captures a graph nothing is compiled */
+    mxrt_choice *choice; /* gets the reason where there is a kernel; may be NULL */
+} mxrt_select_how;
+
+/* The kernel for a problem with blocks, or none (*out has no variant) where the reference serves.
+ * Compiles where there is none. */
+mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem,
+                             const mxrt_select_how *how, mxrt_selection *out, mx_error *err);
 
 /* ---- device_missing.c: kernels that no pack has ---- */
 

@@ -278,3 +278,12 @@ mx_status mxrt_gpu_fail(const mxrt_gpu_failure *failure, mx_error *err)
                    failure->text ? ", " : "", failure->text ? failure->text : "",
                    failure->detail ? "; " : "", failure->detail ? failure->detail : "", advice);
 }
+
+void mxrt_gpu_driver_text(int (*get_version)(int *version), char *text, size_t text_bytes)
+{
+    int version = 0;
+
+    *text = 0;
+    if (get_version && !get_version(&version))
+        snprintf(text, text_bytes, "%d", version);
+}

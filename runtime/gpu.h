@@ -86,4 +86,7 @@ typedef struct mxrt_gpu_failure {
 
 mx_status mxrt_gpu_fail(const mxrt_gpu_failure *failure, mx_error *err);
 
+/* The driver's version number as text; "" if the driver cannot be asked (NULL) or does not say. */
+void mxrt_gpu_driver_text(int (*get_version)(int *version), char *text, size_t text_bytes);
+
 #endif

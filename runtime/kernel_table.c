@@ -7,6 +7,7 @@
 
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/tuned.h"
 
 /* ---- Order of preference ---- */
 
@@ -17,6 +18,7 @@ typedef struct candidate {
     mx_layout layout;
     int64_t rank, object_id;
     const char *name, *kind;
+    uint32_t group;
     size_t other_form; /* its place; 0: none, as the first is nobody's second */
     int is_other_form;
 } candidate;
@@ -40,6 +42,17 @@ static int compare_candidates(const void *left, const void *right)
     if (a->rank != b->rank)
         return compare_numbers(a->rank, b->rank);
     return compare_numbers((int64_t)a->index, (int64_t)b->index);
+}
+
+/* Candidates are in order. */
+static void number_groups(candidate *candidates, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        const candidate *before = &candidates[i - 1];
+        int same = before->pack == candidates[i].pack && before->target == candidates[i].target &&
+                   before->layout == candidates[i].layout;
+        candidates[i].group = before->group + !same;
+    }
 }
 
 /* Place of a target among the device's; -1 if it cannot run it. */
@@ -144,6 +157,7 @@ static mx_status init_variant(mxrt_device *device, const candidate *from, mxrt_v
 
     out->pack = pack;
     out->layout = from->layout;
+    out->group = from->group;
     out->launch = mxrt_pack_launch_of(pack, from->index);
     for (size_t i = 0; i < out->launch->n_args; i++)
         out->arg_offsets[i] = out->launch->args[i].offset_bytes;
@@ -151,6 +165,7 @@ static mx_status init_variant(mxrt_device *device, const candidate *from, mxrt_v
         (status = lds_of(out, &out->lds_bytes, err)) ||
         (status = mxrt_device_module(device, pack, &out->info, &module, err)))
         return status;
+    mxrt_model_kernel_init(out->info.info_json, &out->model);
     return device->ops->module_kernel(device->backend, module, out->info.symbol, out->lds_bytes,
                                       &out->kernel, err);
 }
@@ -245,9 +260,12 @@ static mx_status fill_table(mxrt_device *device, mxrt_kernel_table *table, mx_er
         goto out;
     if (n)
         qsort(candidates, n, sizeof(*candidates), compare_candidates);
+    number_groups(candidates, n);
     pair_forms(candidates, n);
-    if (!(status = init_variants(device, candidates, n, table, err)))
-        status = number_rules(table, err);
+    mxrt_model_chip_init(&device->info, &table->chip);
+    if (!(status = init_variants(device, candidates, n, table, err)) &&
+        !(status = number_rules(table, err)))
+        mxrt_tuned_read(device, table);
 out:
     free(candidates);
     return status;
@@ -279,6 +297,9 @@ void mxrt_kernel_table_destroy(mxrt_kernel_table *table)
 {
     if (!table)
         return;
+    if (table->tuned)
+        free(table->tuned->rows);
+    free(table->tuned);
     mxrt_select_cache_destroy(table->cache);
     free(table->variants);
     free(table);

@@ -4,6 +4,7 @@
 #define MXRT_KERNEL_TABLE_H
 
 #include "runtime/backend.h"
+#include "runtime/model.h"
 #include "runtime/pack_reader.h"
 #include "runtime/problem.h"
 
@@ -21,6 +22,8 @@ typedef struct mxrt_variant {
     const mxrt_pack_launch *launch;
     const mxrt_backend_kernel *kernel;
     uint32_t lds_bytes; /* for which the kernel was readied */
+    uint32_t group;     /* equal for variants of one pack, target and layout; counts up */
+    mxrt_model_kernel model;
     uint16_t arg_offsets[MXPACK_MAX_ARGS];
     uint16_t rule_ids[MXRT_PACK_MAX_RULES]; /* equal conditions have equal numbers */
 } mxrt_variant;
@@ -32,6 +35,8 @@ typedef struct mxrt_selection {
     int64_t args[MXPACK_MAX_ARGS]; /* as in mxrt_plan_arg; pointers 0 */
 } mxrt_selection;
 
+typedef struct mxrt_tuned mxrt_tuned;
+
 typedef struct mxrt_select_cache mxrt_select_cache;
 
 typedef struct mxrt_kernel_table {
@@ -39,6 +44,8 @@ typedef struct mxrt_kernel_table {
     size_t n_variants;
     mxrt_variant *variants; /* in order of preference */
     size_t n_rules;         /* numbers in rule_ids are below */
+    mxrt_model_chip chip;
+    mxrt_tuned *tuned; /* NULL: nothing is used */
     mxrt_select_cache *cache;
 } mxrt_kernel_table;
 
@@ -53,10 +60,16 @@ void mxrt_kernel_table_destroy(mxrt_kernel_table *table);
 mx_status mxrt_select_variant(const mxrt_variant *variant, const int64_t values[MXRT_VAR_COUNT],
                               mxrt_selection *out, mx_error *err);
 
-/* The first that applies. None is MX_ERR_UNSUPPORTED, without a message where the table is empty.
- */
+/* The one chosen by measurements, else by the model; remembered. None is MX_ERR_UNSUPPORTED,
+ * without a message where the table is empty. */
 mx_status mxrt_select_best(const mxrt_kernel_table *table, const int64_t values[MXRT_VAR_COUNT],
                            mxrt_selection *out, mx_error *err);
+
+/* The same by a policy, not remembered, with the reason; `choice` may be NULL. Nothing measured
+ * under MXRT_POLICY_CACHED is MX_ERR_NOT_FOUND. */
+mx_status mxrt_select_by_policy(const mxrt_kernel_table *table, mxrt_policy policy,
+                                const int64_t values[MXRT_VAR_COUNT], mxrt_selection *out,
+                                mxrt_choice *choice, mx_error *err);
 
 /* NULL if no variant has the name. */
 const mxrt_variant *mxrt_kernel_table_find(const mxrt_kernel_table *table, const char *name);

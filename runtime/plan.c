@@ -1,10 +1,12 @@
 /* One operation on tensors of fixed geometry, all choices made. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <mxgen/error.h>
 
 #include "runtime/device.h"
+#include "runtime/tuned.h"
 
 #define REFERENCE "reference"
 
@@ -30,6 +32,8 @@ static mx_status check_request(const mxrt_device *device, const mxrt_plan_reques
 {
     if (!device || !request)
         return mx_fail(err, MX_ERR_INVALID, "device and request must not be NULL");
+    if ((unsigned)request->policy > MXRT_POLICY_CACHED)
+        return mx_fail(err, MX_ERR_INVALID, "policy %d is unknown", (int)request->policy);
     return MX_OK;
 }
 
@@ -94,7 +98,10 @@ static mx_status select_request(mxrt_device *device, const mxrt_problem *problem
     if (request->variant)
         return select_named(device, problem, request->variant, out, err);
     out->variant = NULL;
-    return problem->n_blocks ? mxrt_device_select(device, problem, NULL, out, err) : MX_OK;
+    if (!problem->n_blocks)
+        return MX_OK;
+    const mxrt_select_how how = {.policy = request->policy};
+    return mxrt_device_select(device, problem, &how, out, err);
 }
 
 /* ---- Plans ---- */
@@ -290,6 +297,79 @@ mx_status mxrt_plan_get_info(const mxrt_plan *plan, mxrt_plan_info *out, mx_erro
         memcpy(info.block, selection->block, sizeof(info.block));
     }
     *out = info;
+    return MX_OK;
+}
+
+mx_status mxrt_explain(mxrt_device *device, const mxrt_plan_request *request, mxrt_choice *out,
+                       mx_error *err)
+{
+    mxrt_choice choice = {.variant = "none"};
+    mxrt_selection selection;
+    mxrt_problem problem;
+    mx_status status;
+
+    if ((status = check_request(device, request, err)))
+        return status;
+    if (!out)
+        return mx_fail(err, MX_ERR_INVALID, "out must not be NULL");
+    if ((status = init_problem(device, request, &problem, err)))
+        return status;
+    if (request->variant || !problem.n_blocks) {
+        status = select_request(device, &problem, request, &selection, err);
+        if (!status && problem.n_blocks)
+            choice.variant = selection.variant ? selection.variant->info.name : REFERENCE;
+    } else {
+        choice.variant = REFERENCE;
+        const mxrt_select_how how = {.policy = request->policy, .choice = &choice};
+        status = mxrt_device_select(device, &problem, &how, &selection, err);
+    }
+    if (!status)
+        *out = choice;
+    return status;
+}
+
+/* What of the key is of the problem. */
+static void fill_tune_key(const mxrt_device *device, const mxrt_problem *problem,
+                          mxrt_tune_row *row)
+{
+    int64_t values[MXRT_VAR_COUNT];
+    mxrt_bucket bucket;
+
+    mxrt_problem_vars(problem, values);
+    mxrt_bucket_of(problem->op, values, &bucket);
+    mxrt_bucket_text(&bucket, row->bucket, sizeof(row->bucket));
+    snprintf(row->op, sizeof(row->op), "%s", mx_op_name(problem->op));
+    snprintf(row->format, sizeof(row->format), "%s", mx_format_get(problem->format)->name);
+    snprintf(row->dtype, sizeof(row->dtype), "%s", mx_dtype_get(problem->dtype)->name);
+    snprintf(row->profile, sizeof(row->profile), "%s", mx_profile_name(problem->profile));
+    mxrt_tuned_device(&device->info, row->device, sizeof(row->device));
+    snprintf(row->driver, sizeof(row->driver), "%s", device->info.driver);
+    row->protocol = MXTUNE_PROTOCOL;
+    row->bytes = mxrt_problem_bytes(problem);
+}
+
+mx_status mxrt_tune_key(mxrt_device *device, const mxrt_plan_request *request, const char *variant,
+                        mxrt_tune_row *row, mx_error *err)
+{
+    mxrt_selection selection;
+    mxrt_problem problem;
+    mx_status status;
+
+    if ((status = check_request(device, request, err)))
+        return status;
+    if (!variant || !row)
+        return mx_fail(err, MX_ERR_INVALID, "variant and row must not be NULL");
+    if ((status = init_problem(device, request, &problem, err)) ||
+        (status = select_named(device, &problem, variant, &selection, err)))
+        return status;
+    if (!selection.variant)
+        return mx_fail(err, MX_ERR_INVALID, "%.200s is no kernel that has blocks to work on",
+                       variant);
+    memset(row, 0, sizeof(*row));
+    fill_tune_key(device, &problem, row);
+    snprintf(row->variant, sizeof(row->variant), "%s", variant);
+    mxrt_tuned_code(selection.variant, row->code, sizeof(row->code));
+    snprintf(row->layout, sizeof(row->layout), "%s", mx_layout_name(selection.variant->layout));
     return MX_OK;
 }
 

@@ -6,7 +6,7 @@
 
 #include <mxgen/error.h>
 
-#include "runtime/kernel_table.h"
+#include "runtime/tuned.h"
 
 #define MAX_GRID_X 2147483647
 #define MAX_GRID_YZ 65535
@@ -216,28 +216,179 @@ static int rules_hold(const mxrt_variant *variant, const int64_t *values, unsign
     return 1;
 }
 
-static mx_status search(const mxrt_kernel_table *table, const int64_t *values, mxrt_selection *out,
-                        mx_error *err)
-{
+/* What a search looks at: a variant is tried once. */
+typedef struct search {
+    const mxrt_kernel_table *table;
+    const int64_t *values;
     unsigned char verdicts[REMEMBERED_RULES];
-    mx_error reason = {MX_OK, ""};
+} search;
 
-    memset(verdicts, RULE_UNKNOWN,
+static void search_init(search *at, const mxrt_kernel_table *table, const int64_t *values)
+{
+    at->table = table;
+    at->values = values;
+    memset(at->verdicts, RULE_UNKNOWN,
            table->n_rules < REMEMBERED_RULES ? table->n_rules : REMEMBERED_RULES);
+}
+
+static int applies(search *at, const mxrt_variant *variant, mxrt_selection *out)
+{
+    return rules_hold(variant, at->values, at->verdicts) &&
+           !eval_launch(variant, at->values, out, NULL);
+}
+
+/* The two best that a source has. */
+typedef struct ranking {
+    mxrt_selection best;
+    double score, ms;
+    const mxrt_variant *second;
+    double second_score, second_ms;
+} ranking;
+
+static double score_of(const search *at, const mxrt_selection *selection)
+{
+    int64_t programs = (int64_t)selection->grid[0] * selection->grid[1] * selection->grid[2];
+    int64_t threads = (int64_t)selection->block[0] * selection->block[1] * selection->block[2];
+
+    return mxrt_model_score(&at->table->chip, &selection->variant->model, programs, threads);
+}
+
+/* Among the variants of the first group in which any applies: groups are in order of preference,
+ * and costs of different layouts do not compare. */
+static int search_model(search *at, ranking *out)
+{
+    const mxrt_kernel_table *table = at->table;
+    mxrt_selection found;
+
+    out->best.variant = out->second = NULL;
     for (size_t i = 0; i < table->n_variants; i++) {
         const mxrt_variant *variant = &table->variants[i];
-        if (rules_hold(variant, values, verdicts) && !eval_launch(variant, values, out, NULL))
-            return MX_OK;
+        if (out->best.variant && variant->group != out->best.variant->group)
+            break;
+        if (!applies(at, variant, &found))
+            continue;
+        double score = score_of(at, &found);
+        if (!out->best.variant || score < out->score) {
+            out->second = out->best.variant;
+            out->second_score = out->score;
+            out->best = found;
+            out->score = score;
+        } else if (!out->second || score < out->second_score) {
+            out->second = variant;
+            out->second_score = score;
+        }
     }
+    return out->best.variant != NULL;
+}
+
+/* The fastest measured in the bucket at this distance, the nearest of which come first. */
+static int search_bucket(search *at, const mxrt_bucket *wanted, int distance, ranking *out,
+                         mxrt_bucket *from)
+{
+    const mxrt_tuned *tuned = at->table->tuned;
+
+    out->best.variant = out->second = NULL;
+    for (size_t i = 0; i < tuned->n; i++) {
+        const mxrt_tuned_row *row = &tuned->rows[i];
+        mxrt_selection found;
+        if (mxrt_bucket_distance(&row->bucket, wanted) != distance ||
+            (out->best.variant && mxrt_bucket_distance(&row->bucket, from)))
+            continue;
+        const mxrt_variant *variant = &at->table->variants[row->variant];
+        if (!applies(at, variant, &found))
+            continue;
+        if (out->best.variant) {
+            out->second = variant;
+            out->second_ms = row->ms;
+            return 1;
+        }
+        out->best = found;
+        out->ms = row->ms;
+        *from = row->bucket;
+    }
+    return out->best.variant != NULL;
+}
+
+static int search_tuned(search *at, const mxrt_bucket *wanted, ranking *out, mxrt_bucket *from)
+{
+    for (int distance = 0; at->table->tuned && distance <= MXRT_BUCKET_NEAREST; distance++) {
+        if (search_bucket(at, wanted, distance, out, from))
+            return 1;
+    }
+    return 0;
+}
+
+static mx_status fail_search(const mxrt_kernel_table *table, const int64_t *values, mx_error *err)
+{
+    const mxrt_table_key *key = &table->key;
+    mxrt_selection unused;
+    mx_error reason = {MX_OK, ""};
+
     if (!err || !table->n_variants)
         return MX_ERR_UNSUPPORTED;
-    const mxrt_table_key *key = &table->key;
     /* The last in order is the most general: its reason says most. */
-    mxrt_select_variant(&table->variants[table->n_variants - 1], values, out, &reason);
+    mxrt_select_variant(&table->variants[table->n_variants - 1], values, &unused, &reason);
     return mx_fail(err, MX_ERR_UNSUPPORTED,
                    "none of %zu kernels for %s %s %s applies; the last: %.700s", table->n_variants,
                    mx_op_name(key->op), mx_format_get(key->format)->name,
                    mx_dtype_get(key->dtype)->name, reason.message);
+}
+
+static size_t count_applicable(search *at)
+{
+    mxrt_selection unused;
+    size_t n = 0;
+
+    for (size_t i = 0; i < at->table->n_variants; i++)
+        n += (size_t)applies(at, &at->table->variants[i], &unused);
+    return n;
+}
+
+static void describe_choice(search *at, const ranking *found, mxrt_choice_source source,
+                            const mxrt_bucket *wanted, const mxrt_bucket *from, mxrt_choice *choice)
+{
+    int measured = source != MXRT_SOURCE_MODEL;
+
+    *choice = (mxrt_choice){
+        .variant = found->best.variant->info.name,
+        .source = source,
+        .measured_ms = measured ? found->ms : 0,
+        .score = score_of(at, &found->best),
+        .n_applicable = count_applicable(at),
+        .runner_up = found->second ? found->second->info.name : NULL,
+        .runner_up_score = !measured && found->second ? found->second_score : 0,
+        .runner_up_ms = measured && found->second ? found->second_ms : 0,
+    };
+    mxrt_bucket_text(wanted, choice->bucket, sizeof(choice->bucket));
+    if (measured)
+        mxrt_bucket_text(from, choice->from_bucket, sizeof(choice->from_bucket));
+}
+
+mx_status mxrt_select_by_policy(const mxrt_kernel_table *table, mxrt_policy policy,
+                                const int64_t values[MXRT_VAR_COUNT], mxrt_selection *out,
+                                mxrt_choice *choice, mx_error *err)
+{
+    mxrt_choice_source source = MXRT_SOURCE_MODEL;
+    mxrt_bucket wanted, from = {0};
+    ranking found = {.second = NULL};
+    search at;
+
+    search_init(&at, table, values);
+    mxrt_bucket_of(table->key.op, values, &wanted);
+    if (policy != MXRT_POLICY_MODEL && search_tuned(&at, &wanted, &found, &from))
+        source = mxrt_bucket_distance(&wanted, &from) ? MXRT_SOURCE_NEAREST : MXRT_SOURCE_EXACT;
+    else if (policy == MXRT_POLICY_CACHED)
+        return mx_fail(err, MX_ERR_NOT_FOUND,
+                       "no tuning file has a measurement near this shape for %s %s %s (%s); mxrt "
+                       "tune makes them",
+                       mx_op_name(table->key.op), mx_format_get(table->key.format)->name,
+                       mx_dtype_get(table->key.dtype)->name, mx_profile_name(table->key.profile));
+    else if (!search_model(&at, &found))
+        return fail_search(table, values, err);
+    *out = found.best;
+    if (choice)
+        describe_choice(&at, &found, source, &wanted, &from, choice);
+    return MX_OK;
 }
 
 mx_status mxrt_select_best(const mxrt_kernel_table *table, const int64_t values[MXRT_VAR_COUNT],
@@ -247,7 +398,7 @@ mx_status mxrt_select_best(const mxrt_kernel_table *table, const int64_t values[
 
     if (mxrt_select_cache_find(table->cache, table->variants, values, out))
         return MX_OK;
-    if (!(status = search(table, values, out, err)))
+    if (!(status = mxrt_select_by_policy(table, MXRT_POLICY_TUNED, values, out, NULL, err)))
         mxrt_select_cache_store(table->cache, table->variants, values, out);
     return status;
 }

@@ -466,6 +466,53 @@ START_TEST(report_lines)
 }
 END_TEST
 
+/* Without a pack nothing applies; what files hold is looked after all the same. */
+START_TEST(tuning_files)
+{
+    char file[300], json[300], command[1000];
+    char *folder = cli_temp_create();
+    cli_run run;
+    snprintf(file, sizeof(file), "%s/t.mxtune", folder);
+    snprintf(json, sizeof(json), "%s/rows.json", folder);
+    snprintf(command, sizeof(command), "tune --file %s --shape 4x32 --op to -q", file);
+    mxrt_fails(command, 1, "nothing was measured");
+    mxrt_fails("tune --shard 3/2", 2, "shard");
+    mxrt_fails("tune --shapes /nowhere", 2, "nowhere");
+    mxrt_fails("cache", 2, "which action");
+    mxrt_fails("cache frobnicate", 1, "frobnicate");
+    mxrt_fails("cache list /nowhere/t", 1, "/nowhere/t");
+    mxrt_fails("cache merge", 1, "needs files");
+    FILE *out = fopen(json, "w");
+    ck_assert_ptr_nonnull(out);
+    fputs("{\"op\":\"to\",\"format\":\"mx9\",\"dtype\":\"f32\",\"profile\":\"packed\","
+          "\"bucket\":\"n1 l1 a16 r0 d1\",\"device\":\"d/1\",\"driver\":\"\",\"variant\":\"v\","
+          "\"code\":\"c\",\"protocol\":1,\"layout\":\"flat\",\"shape\":\"1\",\"bytes\":1,"
+          "\"samples\":1,\"time_s\":1,\"note\":\"\",\"ms\":1.5,\"spread\":0.1}\n{\"op\":1}\nx\n",
+          out);
+    fclose(out);
+    snprintf(command, sizeof(command), "cache import %s -o %s", json, file);
+    mxrt(&run, command);
+    ck_assert_msg(run.exit_code == 0, "%s", run.err);
+    ck_assert_str_eq(run.out, "3 rows: 1 added, 0 replaced, 0 kept, 2 refused\n");
+    cli_run_finish(&run);
+    snprintf(command, sizeof(command), "cache merge %s %s -o %s.2", file, file, file);
+    mxrt(&run, command);
+    ck_assert_str_eq(run.out, "2 rows: 1 added, 0 replaced, 1 kept, 0 refused\n");
+    cli_run_finish(&run);
+    snprintf(command, sizeof(command), "cache show %s.2", file);
+    json_t *row = mxrt_json(command);
+    ck_assert_double_eq(json_real_value(json_object_get(row, "ms")), 1.5);
+    json_decref(row);
+    snprintf(command, sizeof(command), "cache prune %s", file);
+    mxrt_fails(command, 1, "none is given");
+    snprintf(command, sizeof(command), "cache prune --op to %s", file);
+    mxrt(&run, command);
+    ck_assert_str_eq(run.out, "1 rows removed\n");
+    cli_run_finish(&run);
+    cli_temp_destroy(folder);
+}
+END_TEST
+
 START_TEST(bench_lines)
 {
     static const char *const keys[] = {"op",    "format", "dtype",        "shape",
@@ -782,6 +829,7 @@ int main(void)
     tcase_add_test(tcase, model_is_deterministic);
     tcase_add_test(tcase, report_lines);
     tcase_add_test(tcase, bench_lines);
+    tcase_add_test(tcase, tuning_files);
     tcase_add_test(tcase, devices);
     tcase_add_test(tcase, usage_errors);
     tcase_add_test(tcase, input_errors);

@@ -52,6 +52,7 @@
 #include <mxgen/counters.h>
 #include <mxgen/format.h>
 #include <mxgen/ocp.h>
+#include <mxgen/tune.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,6 +72,9 @@ typedef void (*mxrt_log_fn)(void *user, const char *line);
 typedef struct mxrt_context_options {
     mxrt_log_fn log; /* NULL: silence */
     void *log_user;
+    /* The user's tuning file (mxgen/tune.h); NULL: the one of the environment or the cache folder;
+     * "": none, nor those of the system. Copied. */
+    const char *tune_file;
 } mxrt_context_options;
 
 /* `options` may be NULL. Destroy takes NULL; devices must be closed first. */
@@ -188,6 +192,13 @@ MX_API mx_status mxrt_context_set_compiler(mxrt_context *context,
 /* One operation on tensors of fixed shapes, strides, alignments and variant. */
 typedef struct mxrt_plan mxrt_plan;
 
+/* Where the choice of a variant comes from. */
+typedef enum mxrt_policy {
+    MXRT_POLICY_TUNED = 0, /* tuning files: this bucket, the nearest; else the model */
+    MXRT_POLICY_MODEL,     /* the static model alone */
+    MXRT_POLICY_CACHED     /* tuning files alone: else MX_ERR_NOT_FOUND */
+} mxrt_policy;
+
 typedef struct mxrt_plan_request {
     mx_op op;
     mx_format format;
@@ -197,9 +208,10 @@ typedef struct mxrt_plan_request {
     const DLTensor *out;           /* to: packed; from, qdq: y */
     const DLTensor *scales;        /* OCP formats, to and from; else NULL */
     const mx_ocp_options *options; /* OCP formats; NULL: those of MX_OCP_ALTO. Copied. */
-    /* NULL: the best by rank that applies. "reference": the plain C reference (host only). Else
+    /* NULL: chosen by `policy`. "reference": the plain C reference (host only). Else
      * a variant's name; not applicable is MX_ERR_UNSUPPORTED with the rule that failed. */
     const char *variant;
+    mxrt_policy policy; /* without a variant */
 } mxrt_plan_request;
 
 /* On a "plan:" device data pointers may be NULL (taken as aligned to 4096). */
@@ -258,6 +270,30 @@ typedef struct mxrt_plan_info {
 
 MX_API mx_status mxrt_plan_get_info(const mxrt_plan *plan, mxrt_plan_info *out, mx_error *err);
 
+typedef enum mxrt_choice_source {
+    MXRT_SOURCE_NAMED = 0, /* the request named it, or nothing is launched */
+    MXRT_SOURCE_MODEL,
+    MXRT_SOURCE_EXACT,  /* a measurement of this bucket of shapes */
+    MXRT_SOURCE_NEAREST /* of the nearest bucket */
+} mxrt_choice_source;
+
+/* Why a variant was chosen; pointers live as long as the device. */
+typedef struct mxrt_choice {
+    const char *variant; /* as mxrt_plan_info's */
+    mxrt_choice_source source;
+    char bucket[64];      /* of the problem (mxgen/tune.h) */
+    char from_bucket[64]; /* of the measurement; "" without one */
+    double measured_ms;   /* of the measured shape; 0 without a measurement */
+    double score;         /* the model's relative time of the choice */
+    size_t n_applicable;
+    const char *runner_up; /* what the same source has next, or NULL */
+    double runner_up_score, runner_up_ms;
+} mxrt_choice;
+
+/* Chooses again, as mxrt_plan_create would, and says why. */
+MX_API mx_status mxrt_explain(mxrt_device *device, const mxrt_plan_request *request,
+                              mxrt_choice *out, mx_error *err);
+
 /* Names of the variants of one key that apply to the request, in order of preference, without the
  * reference: fills at most `capacity` and returns the count in *n. The names live as long as the
  * device. */
@@ -272,6 +308,8 @@ typedef struct mxrt_device_info {
     char target[64];    /* the pack target in use, such as "gfx942" */
     DLDevice dl_device; /* what tensors on it must say */
     int compute_units;  /* cores on the host */
+    char chip[168];     /* with features, such as "gfx942:sramecc+:xnack-"; the processor's name */
+    char driver[32];    /* the driver's version number; "" on the host */
 } mxrt_device_info;
 
 MX_API mx_status mxrt_device_get_info(const mxrt_device *device, mxrt_device_info *out,
@@ -307,6 +345,13 @@ MX_API mx_status mxrt_device_time(mxrt_device *device, mxrt_timed_fn fn, void *u
  * second, frame what ran between. MX_ERR_UNSUPPORTED where the driver counts nothing: everywhere
  * but on the simulator of AMD chips. */
 MX_API mx_status mxrt_device_counters(mxrt_device *device, mxrt_counters *out, mx_error *err);
+
+/* ---- Tuning, for tools ---- */
+
+/* The key of a measurement of `variant` (one of mxrt_plan_variants) on the request's problem: all
+ * texts of *row up to the protocol, layout, shape and bytes. */
+MX_API mx_status mxrt_tune_key(mxrt_device *device, const mxrt_plan_request *request,
+                               const char *variant, mxrt_tune_row *row, mx_error *err);
 
 /* ---- Packs, for tools ---- */
 

@@ -72,6 +72,27 @@ mx_format tool_parse_format(struct argp_state *state, const char *text)
     return format;
 }
 
+void tool_add_op(struct argp_state *state, const char *part, void *user)
+{
+    mx_op op = MX_OP_TO;
+    if (mx_op_parse(part, &op) != 0)
+        argp_error(state, "op \"%s\" is unknown; the ops are to, from and qdq", part);
+    *(unsigned *)user |= 1u << op;
+}
+
+void tool_add_format(struct argp_state *state, const char *part, void *user)
+{
+    *(unsigned *)user |= 1u << tool_parse_format(state, part);
+}
+
+void tool_add_dtype(struct argp_state *state, const char *part, void *user)
+{
+    mx_dtype dtype = MX_DTYPE_F32;
+    if (mx_dtype_parse(part, &dtype) != 0)
+        argp_error(state, "dtype \"%s\" is unknown; the types are f32, bf16 and f16", part);
+    *(unsigned *)user |= 1u << dtype;
+}
+
 void tool_parse_list(struct argp_state *state, const char *text, void *user,
                      void (*parse)(struct argp_state *state, const char *part, void *user))
 {

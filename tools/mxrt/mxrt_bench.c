@@ -1,6 +1,7 @@
 /* mxrt bench: every wanted variant of every wanted key and shape, and the device's own copy. */
 #include "mxrt_counts.h"
 #include "mxrt_measure.h"
+#include "mxrt_point.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -27,18 +28,6 @@ typedef struct bench_options {
     int json;
 } bench_options;
 
-/* One key and shape, with its memory. */
-typedef struct bench_point {
-    mx_op op;
-    mx_format format;
-    mx_dtype dtype;
-    const mx_case *shape;
-    int64_t moved_bytes;
-    mx_case_tensor in, out;
-    measure_ring in_ring, out_ring;
-    measure_copy copy;
-} bench_point;
-
 typedef struct bench_run {
     const bench_options *options;
     tool_engine engine;
@@ -50,27 +39,6 @@ typedef struct bench_run {
 } bench_run;
 
 /* ---- Options ---- */
-
-static void add_op(struct argp_state *state, const char *part, void *user)
-{
-    mx_op op = MX_OP_TO;
-    if (mx_op_parse(part, &op) != 0)
-        argp_error(state, "op \"%s\" is unknown; the ops are to, from and qdq", part);
-    *(unsigned *)user |= 1u << op;
-}
-
-static void add_format(struct argp_state *state, const char *part, void *user)
-{
-    *(unsigned *)user |= 1u << tool_parse_format(state, part);
-}
-
-static void add_dtype(struct argp_state *state, const char *part, void *user)
-{
-    mx_dtype dtype = MX_DTYPE_F32;
-    if (mx_dtype_parse(part, &dtype) != 0)
-        argp_error(state, "dtype \"%s\" is unknown; the types are f32, bf16 and f16", part);
-    *(unsigned *)user |= 1u << dtype;
-}
 
 static void add_shape(struct argp_state *state, const char *part, void *user)
 {
@@ -139,13 +107,13 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state)
     bench_options *options = state->input;
     switch (key) {
     case KEY_OP:
-        tool_parse_list(state, arg, &options->ops, add_op);
+        tool_parse_list(state, arg, &options->ops, tool_add_op);
         return 0;
     case 'f':
-        tool_parse_list(state, arg, &options->formats, add_format);
+        tool_parse_list(state, arg, &options->formats, tool_add_format);
         return 0;
     case KEY_DTYPE:
-        tool_parse_list(state, arg, &options->dtypes, add_dtype);
+        tool_parse_list(state, arg, &options->dtypes, tool_add_dtype);
         return 0;
     case KEY_SHAPE:
         tool_parse_list(state, arg, options, add_shape);
@@ -209,122 +177,7 @@ static const struct argp_option bench_option_table[] = {
     {"json", 'j', NULL, 0, "A JSON line a measurement", 4},
     {0}};
 
-/* ---- A point's memory ---- */
-
-/* Values into device memory at `data`, gaps and offset included. */
-static mx_status fill_plain(const bench_point *point, const tool_engine *engine, void *data,
-                            mx_error *err)
-{
-    int64_t size_bytes = mx_case_plain_bytes(point->shape, point->dtype);
-    int64_t n = size_bytes / mx_dtype_get(point->dtype)->bytes;
-    if (engine->info.dl_device.device_type == kDLCPU) {
-        mx_case_fill(MX_VALUES_NORMAL, 1, point->dtype, data, n);
-        return MX_OK;
-    }
-    void *host = malloc((size_t)size_bytes);
-    if (!host)
-        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %lld bytes", (long long)size_bytes);
-    mx_case_fill(MX_VALUES_NORMAL, 1, point->dtype, host, n);
-    mx_status status = mxrt_device_upload(engine->device, data, host, (size_t)size_bytes, err);
-    free(host);
-    return status;
-}
-
-/* The packed input of `from` is what `to` makes of the values. */
-static mx_status fill_packed(bench_point *point, const tool_engine *engine, mx_error *err)
-{
-    mx_case_tensor plain;
-    void *data = NULL;
-    mx_status status = mxrt_device_alloc(
-        engine->device, (size_t)mx_case_plain_bytes(point->shape, point->dtype), &data, err);
-    if (status == MX_OK)
-        status = fill_plain(point, engine, data, err);
-    if (status == MX_OK) {
-        mx_case_plain(point->shape, point->dtype, engine->info.dl_device, data, &plain);
-        status = mxrt_convert_to(engine->device, point->format, point->shape->axis, &plain.tensor,
-                                 &point->in.tensor, NULL, err);
-    }
-    if (status == MX_OK)
-        status = mxrt_device_synchronize(engine->device, NULL, err);
-    mxrt_device_free(engine->device, data);
-    return status;
-}
-
-static void point_finish(bench_point *point)
-{
-    measure_ring_finish(&point->in_ring);
-    measure_ring_finish(&point->out_ring);
-    measure_copy_finish(&point->copy);
-}
-
-/* What must move: every element and every packed byte, once, without gaps. */
-static mx_status count_bytes(bench_point *point, mx_error *err)
-{
-    const mx_case *shape = point->shape;
-    st_dtype dtype = point->dtype == MX_DTYPE_F32 ? ST_F32 : ST_F16; /* for the size alone */
-    int64_t plain = 0, blocks = 0, block_bytes = 0;
-    mx_status status = st_tensor_bytes(dtype, (size_t)shape->ndim, shape->shape, &plain, err);
-    if (status == MX_OK)
-        status = mxrt_packed_shape(point->format, shape->ndim, shape->shape, shape->axis, &blocks,
-                                   &block_bytes, err);
-    if (status == MX_OK)
-        point->moved_bytes = plain + (point->op == MX_OP_QDQ ? plain : blocks * block_bytes);
-    return status;
-}
-
-static mx_status init_tensor(const bench_point *point, const tool_engine *engine, int is_packed,
-                             int n_slots, measure_ring *ring, mx_case_tensor *tensor, mx_error *err)
-{
-    const mx_case *shape = point->shape;
-    int64_t bytes = is_packed ? mx_case_packed_bytes(shape, point->format)
-                              : mx_case_plain_bytes(shape, point->dtype);
-    mx_status status = measure_ring_init(ring, engine->device, bytes, n_slots, err);
-    if (status != MX_OK)
-        return status;
-    void *base = measure_ring_at(ring, 0);
-    if (is_packed)
-        mx_case_packed(shape, point->format, engine->info.dl_device, base, tensor);
-    else
-        mx_case_plain(shape, point->dtype, engine->info.dl_device, base, tensor);
-    return MX_OK;
-}
-
-static mx_status point_init(bench_point *point, const bench_run *run, mx_error *err)
-{
-    const tool_engine *engine = &run->engine;
-    mx_status status = count_bytes(point, err);
-    if (status != MX_OK)
-        return status;
-    int in_packed = point->op == MX_OP_FROM, out_packed = point->op == MX_OP_TO;
-    int n = run->counts ? 1 : measure_slots(&engine->info, point->moved_bytes);
-    status = init_tensor(point, engine, in_packed, n, &point->in_ring, &point->in, err);
-    if (status == MX_OK)
-        status = init_tensor(point, engine, out_packed, n, &point->out_ring, &point->out, err);
-    if (status == MX_OK)
-        status = measure_ring_touch(&point->out_ring, err);
-    if (status == MX_OK)
-        status = measure_copy_init(&point->copy, engine->device, point->moved_bytes, n, err);
-    if (status == MX_OK)
-        status = in_packed ? fill_packed(point, engine, err)
-                           : fill_plain(point, engine, measure_ring_at(&point->in_ring, 0), err);
-    if (status == MX_OK)
-        status = measure_ring_replicate(&point->in_ring, err);
-    return status;
-}
-
 /* ---- A measurement ---- */
-
-typedef struct bench_kernel {
-    const mxrt_plan *plan;
-    bench_point *point;
-} bench_kernel;
-
-/* The first element of a slot's tensor; `tensor` is slot 0's. */
-static void *slot_data(const measure_ring *ring, int slot, const mx_case_tensor *tensor)
-{
-    char *first = measure_ring_at(ring, 0), *data = measure_ring_at(ring, slot);
-    return data + ((char *)tensor->tensor.data - first);
-}
 
 static void add_memory(json_t *line, const mx_case *shape)
 {
@@ -339,18 +192,8 @@ static void add_memory(json_t *line, const mx_case *shape)
                             json_integer((json_int_t)shape->packed_byte_stride));
 }
 
-static mx_status run_kernel(void *user, mxrt_stream stream, mx_error *err)
-{
-    const bench_kernel *kernel = user;
-    bench_point *point = kernel->point;
-    int slot = point->in_ring.next;
-    point->in_ring.next = (slot + 1) % point->in_ring.n;
-    return mxrt_plan_run(kernel->plan, slot_data(&point->in_ring, slot, &point->in),
-                         slot_data(&point->out_ring, slot, &point->out), stream, err);
-}
-
-/* One of the two is given. */
-static void print_json(const bench_run *run, const bench_point *point, const mxrt_plan_info *info,
+/* One of the two, result and counts, is given. */
+static void print_json(const bench_run *run, const tool_point *point, const mxrt_plan_info *info,
                        const measure_result *result, const mxrt_counters *counts)
 {
     json_t *shape = json_array();
@@ -381,7 +224,7 @@ static void print_json(const bench_run *run, const bench_point *point, const mxr
     json_decref(line);
 }
 
-static void print_row(const bench_run *run, const bench_point *point, const mxrt_plan_info *info,
+static void print_row(const bench_run *run, const tool_point *point, const mxrt_plan_info *info,
                       const measure_result *result, const mxrt_counters *counts)
 {
     char shape[TOOL_SHAPE_BYTES];
@@ -408,15 +251,15 @@ static void print_row(const bench_run *run, const bench_point *point, const mxrt
 }
 
 /* Times the plan, or counts one run of it, and prints a line. */
-static mx_status measure_plan(bench_run *run, bench_point *point, const mxrt_plan *plan,
+static mx_status measure_plan(bench_run *run, tool_point *point, const mxrt_plan *plan,
                               const mxrt_plan_info *info, mx_error *err)
 {
-    bench_kernel kernel = {.plan = plan, .point = point};
+    point_kernel kernel = {.plan = plan, .point = point};
     measure_result result;
     mxrt_counters counts;
     mx_status status = run->counts
-                           ? counts_run(run->engine.device, run_kernel, &kernel, &counts, err)
-                           : measure_pair(run->engine.device, run_kernel, &kernel, measure_copy_run,
+                           ? counts_run(run->engine.device, point_run, &kernel, &counts, err)
+                           : measure_pair(run->engine.device, point_run, &kernel, measure_copy_run,
                                           &point->copy, run->options->seconds, &result, err);
     if (status != MX_OK)
         return status;
@@ -428,16 +271,11 @@ static mx_status measure_plan(bench_run *run, bench_point *point, const mxrt_pla
 
 /* `name` as in a plan's request; one that does not apply here is passed over, and told only if
  * nothing else was measured. *is_reference is set when the plan turned out to be the reference. */
-static mx_status measure_variant(bench_run *run, bench_point *point, const char *name,
+static mx_status measure_variant(bench_run *run, tool_point *point, const char *name,
                                  int *is_reference, mx_error *err)
 {
-    mxrt_plan_request request = {.op = point->op,
-                                 .format = point->format,
-                                 .profile = MX_PROFILE_PACKED,
-                                 .axis = point->shape->axis,
-                                 .in = &point->in.tensor,
-                                 .out = &point->out.tensor,
-                                 .variant = name};
+    mxrt_plan_request request = point_request(point);
+    request.variant = name;
     mxrt_plan *plan = NULL;
     mxrt_plan_info info;
     mx_status status = mxrt_plan_create(run->engine.device, &request, &plan, err);
@@ -453,14 +291,9 @@ static mx_status measure_variant(bench_run *run, bench_point *point, const char 
     return status;
 }
 
-static mx_status measure_all(bench_run *run, bench_point *point, mx_error *err)
+static mx_status measure_all(bench_run *run, tool_point *point, mx_error *err)
 {
-    mxrt_plan_request request = {.op = point->op,
-                                 .format = point->format,
-                                 .profile = MX_PROFILE_PACKED,
-                                 .axis = point->shape->axis,
-                                 .in = &point->in.tensor,
-                                 .out = &point->out.tensor};
+    mxrt_plan_request request = point_request(point);
     const char *names[MAX_NAMES];
     size_t n = 0;
     int unused = 0;
@@ -472,11 +305,11 @@ static mx_status measure_all(bench_run *run, bench_point *point, mx_error *err)
     return status;
 }
 
-static mx_status measure_point(bench_run *run, bench_point *point, mx_error *err)
+static mx_status measure_point(bench_run *run, tool_point *point, mx_error *err)
 {
     const char *wanted = run->options->variant;
     int is_reference = 0;
-    mx_status status = point_init(point, run, err);
+    mx_status status = point_init(point, &run->engine, !run->counts, err);
     if (status != MX_OK)
         return status;
     if (wanted && !strcmp(wanted, "all"))
@@ -507,10 +340,10 @@ static mx_status measure_points(bench_run *run, mx_error *err)
         const int n_dtypes = MX_DTYPE_COUNT, n_formats = MX_FORMAT_PACKED_COUNT,
                   n_ops = MX_OP_COUNT;
         for (int k = 0; k < n_ops * n_formats * n_dtypes; k++) {
-            bench_point point = {.op = (mx_op)(k / (n_formats * n_dtypes)),
-                                 .format = (mx_format)(k / n_dtypes % n_formats),
-                                 .dtype = (mx_dtype)(k % n_dtypes),
-                                 .shape = &options->shapes[s]};
+            tool_point point = {.op = (mx_op)(k / (n_formats * n_dtypes)),
+                                .format = (mx_format)(k / n_dtypes % n_formats),
+                                .dtype = (mx_dtype)(k % n_dtypes),
+                                .shape = &options->shapes[s]};
             if (!(options->ops >> point.op & 1) || !(options->formats >> point.format & 1) ||
                 !(options->dtypes >> point.dtype & 1))
                 continue;

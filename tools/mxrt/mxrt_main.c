@@ -16,6 +16,8 @@ static const command commands[] = {
     {"quantize", cmd_quantize, "pack the tensors of a safetensors file to MX9, MX6 or MX4"},
     {"dequantize", cmd_dequantize, "restore what quantize packed"},
     {"bench", cmd_bench, "measure kernels against the device's own copy"},
+    {"tune", cmd_tune, "measure kernels and keep what was found for later choices"},
+    {"cache", cmd_cache, "list, merge, check and prune tuning files"},
     {"report", cmd_report, "pack and unpack a file in memory: sizes, SNR, speed"},
     {"make-model", cmd_make_model, "write a file of tensors to try things on"},
 };

@@ -59,6 +59,25 @@ mx_status measure_pair(mxrt_device *device, mxrt_timed_fn kernel, void *kernel_u
     return status;
 }
 
+mx_status measure_alone(mxrt_device *device, mxrt_timed_fn kernel, void *user, double seconds,
+                        double *ms, double *spread, int *rounds, mx_error *err)
+{
+    double samples[MAX_ROUNDS], warm = 0;
+    int n = 0;
+    mx_status status = mxrt_device_time(device, kernel, user, 1, &warm, err);
+    double end = tool_now() + seconds;
+    while (status == MX_OK && n < MAX_ROUNDS && (n < 3 || tool_now() < end)) {
+        status = mxrt_device_time(device, kernel, user, repeat_for(warm), &samples[n], err);
+        n++;
+    }
+    if (status != MX_OK)
+        return status;
+    *ms = median(samples, n); /* sorts them */
+    *spread = *ms > 0 ? (samples[3 * n / 4] - samples[n / 4]) / 2 / *ms : 0;
+    *rounds = n;
+    return MX_OK;
+}
+
 int measure_slots(const mxrt_device_info *info, int64_t bytes)
 {
     /* GPUs have up to 256 MiB behind their L2. */

@@ -11,6 +11,11 @@ typedef struct measure_result {
     int rounds;
 } measure_result;
 
+/* Rounds until `seconds` have passed, three at least, after one warm-up; `*spread` is half the
+ * distance of the quartiles by the median. */
+mx_status measure_alone(mxrt_device *device, mxrt_timed_fn kernel, void *user, double seconds,
+                        double *ms, double *spread, int *rounds, mx_error *err);
+
 /* The two take turns, so that both see the same machine: one warm-up each, then rounds until
  * `seconds` have passed, three at least. */
 mx_status measure_pair(mxrt_device *device, mxrt_timed_fn kernel, void *kernel_user,

@@ -14,11 +14,13 @@
 enum { TOOL_EXIT_FAILURE = 1, TOOL_EXIT_USAGE = 2 };
 
 int cmd_bench(int argc, char **argv);
+int cmd_cache(int argc, char **argv);
 int cmd_dequantize(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_make_model(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_tune(int argc, char **argv);
 
 /* ---- Messages and exit status ---- */
 
@@ -41,6 +43,11 @@ mx_format tool_parse_format(struct argp_state *state, const char *text);
 /* Calls `parse` for each part of a list with commas. */
 void tool_parse_list(struct argp_state *state, const char *text, void *user,
                      void (*parse)(struct argp_state *state, const char *part, void *user));
+
+/* For tool_parse_list: set the bit of a name; `user` is an unsigned. */
+void tool_add_op(struct argp_state *state, const char *part, void *user);
+void tool_add_format(struct argp_state *state, const char *part, void *user);
+void tool_add_dtype(struct argp_state *state, const char *part, void *user);
 
 /* Which tensors, by name: POSIX extended expressions that may match anywhere. */
 typedef struct tool_filter {

@@ -1,0 +1,42 @@
+/* Measurements of one kernel table's variants, read from the tuning files when the table is built.
+ */
+#ifndef MXRT_TUNED_H
+#define MXRT_TUNED_H
+
+#include "runtime/kernel_table.h"
+
+enum { MXRT_BUCKET_NEAREST = 3 };
+
+/* How alike two problems are for tuning: mxgen/tune.h. */
+typedef struct mxrt_bucket {
+    int blocks_log2, row_log2, align, is_ragged, n_dims;
+} mxrt_bucket;
+
+typedef struct mxrt_tuned_row {
+    mxrt_bucket bucket;
+    uint32_t variant; /* index in the table */
+    double ms;
+    int64_t bytes;
+} mxrt_tuned_row;
+
+/* Rows of one bucket lie together, the fastest byte first. */
+struct mxrt_tuned {
+    size_t n;
+    mxrt_tuned_row *rows;
+};
+
+void mxrt_bucket_of(mx_op op, const int64_t values[MXRT_VAR_COUNT], mxrt_bucket *out);
+void mxrt_bucket_text(const mxrt_bucket *bucket, char *text, size_t text_bytes);
+/* 0: the same; -1: too far apart to learn from. */
+int mxrt_bucket_distance(const mxrt_bucket *a, const mxrt_bucket *b);
+
+/* "gfx942:sramecc+:xnack-/304" */
+void mxrt_tuned_device(const mxrt_device_info *info, char *text, size_t text_bytes);
+/* The identity of a variant's code, "" if its pack does not tell. */
+void mxrt_tuned_code(const mxrt_variant *variant, char *text, size_t text_bytes);
+
+/* Reads what the files know of the table's variants. Never fails: what cannot be read is told to
+ * the log, and missing. */
+void mxrt_tuned_read(mxrt_device *device, mxrt_kernel_table *table);
+
+#endif

@@ -1,0 +1,346 @@
+#include "mxrt_tune.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <mxgen/error.h>
+
+enum { FINALISTS = 4, POISON = 0xa5 };
+
+typedef struct candidate {
+    char name[TUNE_NAME_BYTES];
+    mxrt_tune_row row;
+    mxrt_plan *plan;
+    int is_out; /* of the running */
+} candidate;
+
+typedef struct worker {
+    const tune_options *options;
+    const tune_problem *problem;
+    FILE *out;
+    double deadline;
+    tool_engine engine;
+    tool_point point;
+    mxrt_tune_file *file;
+    /* The right bytes of slot 0's output. */
+    unsigned char *expected, *found;
+    size_t output_bytes;
+    candidate *candidates;
+    size_t n;
+} worker;
+
+static void say(worker *w, const char *kind, const candidate *c)
+{
+    fprintf(w->out, "%s %s\n", kind, c->name);
+    fflush(w->out);
+}
+
+static void say_result(worker *w, const candidate *c)
+{
+    fprintf(w->out, "M %s %.9g %.6g %lld\n", c->name, c->row.ms, c->row.spread,
+            (long long)c->row.samples);
+    fflush(w->out);
+}
+
+/* ---- What is right ---- */
+
+/* The output that the plain C reference makes of slot 0's input. */
+static mx_status make_expected(worker *w, mx_error *err)
+{
+    tool_point *point = &w->point;
+    mxrt_context_options no_files = {.tune_file = ""};
+    tool_engine host = {0};
+    mx_case_tensor in = point->in, out = point->out;
+    size_t in_bytes = point->in_ring.slot_bytes;
+    char *in_slot = measure_ring_at(&point->in_ring, 0), *out_slot;
+    unsigned char *copy = malloc(in_bytes ? in_bytes : 1);
+    w->output_bytes = point->out_ring.slot_bytes;
+    w->expected = malloc(w->output_bytes ? w->output_bytes : 1);
+    w->found = malloc(w->output_bytes ? w->output_bytes : 1);
+    mx_status status = MX_OK;
+    if (!copy || !w->expected || !w->found)
+        status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu bytes", w->output_bytes);
+    if (status == MX_OK)
+        status = mxrt_device_download(w->engine.device, copy, in_slot, in_bytes, err);
+    if (status == MX_OK)
+        status = mxrt_context_create(&no_files, &host.context, err);
+    if (status == MX_OK)
+        status = mxrt_device_open(host.context, "host", &host.device, err);
+    if (status == MX_OK) {
+        memset(w->expected, POISON, w->output_bytes);
+        out_slot = measure_ring_at(&point->out_ring, 0);
+        in.tensor.data = copy + ((char *)point->in.tensor.data - in_slot);
+        out.tensor.data = w->expected + ((char *)point->out.tensor.data - out_slot);
+        in.tensor.device = out.tensor.device = (DLDevice){kDLCPU, 0};
+        in.tensor.shape = in.shape, in.tensor.strides = in.strides;
+        out.tensor.shape = out.shape, out.tensor.strides = out.strides;
+        mxrt_plan_request request = point_request(point);
+        mxrt_plan *plan = NULL;
+        request.in = &in.tensor;
+        request.out = &out.tensor;
+        request.variant = "reference";
+        status = mxrt_plan_create(host.device, &request, &plan, err);
+        if (status == MX_OK)
+            status = mxrt_plan_run(plan, NULL, NULL, NULL, err);
+        mxrt_plan_destroy(plan);
+    }
+    engine_close(&host);
+    free(copy);
+    return status;
+}
+
+static mx_status is_right(worker *w, const candidate *c, int *right, mx_error *err)
+{
+    void *slot = measure_ring_at(&w->point.out_ring, 0);
+    memset(w->found, POISON, w->output_bytes);
+    mx_status status = mxrt_device_upload(w->engine.device, slot, w->found, w->output_bytes, err);
+    if (status == MX_OK)
+        status = mxrt_plan_run(c->plan, NULL, NULL, NULL, err);
+    if (status == MX_OK)
+        status = mxrt_device_synchronize(w->engine.device, NULL, err);
+    if (status == MX_OK)
+        status = mxrt_device_download(w->engine.device, w->found, slot, w->output_bytes, err);
+    if (status == MX_OK)
+        *right = !memcmp(w->found, w->expected, w->output_bytes);
+    return status;
+}
+
+/* ---- Candidates ---- */
+
+static mx_status keep_row(worker *w, candidate *c, mx_error *err)
+{
+    c->row.time_s = (int64_t)time(NULL);
+    return mxrt_tune_put(w->file, &c->row, 1, NULL, err);
+}
+
+static mx_status refuse(worker *w, candidate *c, const char *why, mx_error *err)
+{
+    c->is_out = 1;
+    c->row.samples = 0;
+    c->row.ms = c->row.spread = 0;
+    snprintf(c->row.note, sizeof(c->row.note), "%s", why);
+    fprintf(w->out, "F %s %s\n", c->name, why);
+    fflush(w->out);
+    return keep_row(w, c, err);
+}
+
+typedef struct known {
+    worker *w;
+    size_t n;
+} known;
+
+/* What an earlier run left. */
+static mx_status take_known(void *user, const mxrt_tune_row *row, mx_error *err)
+{
+    known *state = user;
+    (void)err;
+    for (size_t i = 0; i < state->w->n; i++) {
+        candidate *c = &state->w->candidates[i];
+        if (strcmp(c->name, row->variant) || strcmp(c->row.code, row->code) || c->is_out ||
+            strcmp(c->row.shape, row->shape))
+            continue;
+        c->row = *row;
+        c->is_out = 1;
+        if (row->samples > 0)
+            say_result(state->w, c);
+        else
+            fprintf(state->w->out, "F %s %s\n", c->name, row->note);
+    }
+    return MX_OK;
+}
+
+static mx_status recall(worker *w, mx_error *err)
+{
+    known state = {.w = w};
+    if (!w->n || w->options->again)
+        return MX_OK;
+    const mxrt_tune_row *key = &w->candidates[0].row;
+    mxrt_tune_filter filter = {.op = key->op,
+                               .format = key->format,
+                               .dtype = key->dtype,
+                               .profile = key->profile,
+                               .device = key->device,
+                               .driver = key->driver,
+                               .bucket = key->bucket,
+                               .protocol = key->protocol};
+    return mxrt_tune_each(w->file, &filter, take_known, &state, NULL, err);
+}
+
+static mx_status list_candidates(worker *w, mx_error *err)
+{
+    const char *names[TUNE_MAX_VARIANTS];
+    char shape[TOOL_SHAPE_BYTES];
+    const mx_case *c = w->point.shape;
+    mxrt_plan_request request = point_request(&w->point);
+    mx_status status =
+        mxrt_plan_variants(w->engine.device, &request, names, TUNE_MAX_VARIANTS, &w->n, err);
+    if (status != MX_OK)
+        return status;
+    if (w->n > TUNE_MAX_VARIANTS)
+        w->n = TUNE_MAX_VARIANTS;
+    if (!(w->candidates = calloc(w->n ? w->n : 1, sizeof(*w->candidates))))
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", w->n);
+    for (size_t i = 0; i < w->n && status == MX_OK; i++) {
+        candidate *one = &w->candidates[i];
+        snprintf(one->name, sizeof(one->name), "%s", names[i]);
+        status = mxrt_tune_key(w->engine.device, &request, names[i], &one->row, err);
+        snprintf(one->row.shape, sizeof(one->row.shape), "%.80s axis %d",
+                 tool_shape_text((size_t)c->ndim, c->shape, shape), c->axis);
+    }
+    return status;
+}
+
+/* Those that did not come back are written down and left out. */
+static mx_status leave_out(worker *w, mx_error *err)
+{
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < w->n && status == MX_OK; i++) {
+        const tune_result *lost = tune_find(w->problem, w->candidates[i].name);
+        if (lost && lost->note[0])
+            status = refuse(w, &w->candidates[i], lost->note, err);
+    }
+    return status;
+}
+
+/* ---- Rounds ---- */
+
+static mx_status check(worker *w, candidate *c, mx_error *err)
+{
+    mxrt_plan_request request = point_request(&w->point);
+    int right = 0;
+    request.variant = c->name;
+    say(w, "V", c);
+    mx_status status = mxrt_plan_create(w->engine.device, &request, &c->plan, err);
+    if (status == MX_OK)
+        status = is_right(w, c, &right, err);
+    if (status != MX_OK || right)
+        return status;
+    return refuse(w, c, "wrong values", err);
+}
+
+static mx_status measure(worker *w, candidate *c, double seconds, mx_error *err)
+{
+    point_kernel kernel = {.plan = c->plan, .point = &w->point};
+    int rounds = 0;
+    say(w, "V", c);
+    mx_status status = measure_alone(w->engine.device, point_run, &kernel, seconds, &c->row.ms,
+                                     &c->row.spread, &rounds, err);
+    c->row.samples = rounds;
+    if (status == MX_OK)
+        status = keep_row(w, c, err);
+    if (status == MX_OK)
+        say_result(w, c);
+    return status;
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const candidate *a = left, *b = right;
+    if (a->is_out != b->is_out)
+        return a->is_out - b->is_out;
+    return a->row.ms < b->row.ms ? -1 : a->row.ms > b->row.ms;
+}
+
+/* Successive halving: every round the slower half leaves, and the rest is measured twice as long.
+ */
+static mx_status run_rounds(worker *w, mx_error *err)
+{
+    double seconds = w->options->seconds / 8;
+    size_t left = 0;
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < w->n && status == MX_OK; i++) {
+        if (!w->candidates[i].is_out)
+            status = check(w, &w->candidates[i], err);
+        left += !w->candidates[i].is_out;
+    }
+    while (status == MX_OK && left) {
+        for (size_t i = 0; i < w->n && status == MX_OK; i++) {
+            if (!w->candidates[i].is_out && tool_now() < w->deadline)
+                status = measure(w, &w->candidates[i], seconds, err);
+        }
+        if (status != MX_OK || seconds >= w->options->seconds || tool_now() >= w->deadline)
+            break;
+        qsort(w->candidates, w->n, sizeof(*w->candidates), by_time);
+        left = left / 2 > FINALISTS ? left / 2 : left < FINALISTS ? left : FINALISTS;
+        for (size_t i = left; i < w->n; i++)
+            w->candidates[i].is_out = 1;
+        seconds *= 2;
+    }
+    return status;
+}
+
+static mx_status say_model(worker *w, mx_error *err)
+{
+    mxrt_plan_request request = point_request(&w->point);
+    mxrt_choice choice;
+    request.policy = MXRT_POLICY_MODEL;
+    mx_status status = mxrt_explain(w->engine.device, &request, &choice, err);
+    if (status == MX_OK)
+        fprintf(w->out, "B %lld\nC %s\n", (long long)w->point.moved_bytes, choice.variant);
+    return status;
+}
+
+/* A damaged file is moved aside, and its measurements are made again. */
+static mx_status open_file(worker *w, mx_error *err)
+{
+    char path[4096];
+    const char *name = w->options->file;
+    if (!name && mxrt_tune_default_path(path, sizeof(path), err) == MX_OK)
+        name = path;
+    if (!name)
+        return err->status;
+    mx_status status = mxrt_tune_open(name, 1, &w->file, err);
+    if (status != MX_ERR_CORRUPT)
+        return status;
+    fprintf(stderr, "mxrt: %s; it is moved aside\n", err->message);
+    status = mxrt_tune_move_aside(name, err);
+    return status == MX_OK ? mxrt_tune_open(name, 1, &w->file, err) : status;
+}
+
+static mx_status work(worker *w, mx_error *err)
+{
+    mx_status status = engine_open(&w->options->engine, &w->engine, err);
+    if (status == MX_OK)
+        fprintf(w->out, "D %s: %s\n", w->engine.info.uri, w->engine.info.name);
+    if (status == MX_OK)
+        status = point_init(&w->point, &w->engine, 1, err);
+    if (status == MX_OK)
+        status = list_candidates(w, err);
+    if (status == MX_OK)
+        status = open_file(w, err);
+    if (status == MX_OK)
+        status = say_model(w, err);
+    if (status == MX_OK)
+        status = recall(w, err);
+    if (status == MX_OK)
+        status = leave_out(w, err);
+    if (status == MX_OK)
+        status = make_expected(w, err);
+    return status == MX_OK ? run_rounds(w, err) : status;
+}
+
+int tune_child(const tune_options *options, const tune_problem *problem, double deadline, FILE *out)
+{
+    worker w = {.options = options, .problem = problem, .out = out, .deadline = deadline};
+    mx_error err = {MX_OK, ""};
+    w.point = (tool_point){.op = problem->op,
+                           .format = problem->format,
+                           .dtype = problem->dtype,
+                           .shape = problem->shape};
+    mx_status status = work(&w, &err);
+    if (status != MX_OK)
+        fprintf(out, "E %s\n", err.message);
+    else
+        fprintf(out, "Z\n");
+    fflush(out);
+    for (size_t i = 0; i < w.n && w.candidates; i++)
+        mxrt_plan_destroy(w.candidates[i].plan);
+    free(w.candidates);
+    free(w.expected);
+    free(w.found);
+    mxrt_tune_close(w.file);
+    point_finish(&w.point);
+    engine_close(&w.engine);
+    return status == MX_OK ? 0 : TOOL_EXIT_FAILURE;
+}
