@@ -545,11 +545,18 @@ static void bad_emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
         current->emit(e);
 }
 
+static double bad_cost(const mxgen_spec *spec)
+{
+    (void)spec;
+    return 1.0;
+}
+
 static const mxgen_template bad_template = {
     .name = "bad",
     .layouts = 1u << MX_LAYOUT_FLAT,
     .applies = bad_applies,
     .describe = bad_describe,
+    .cost = bad_cost,
     .emit = bad_emit,
 };
 
