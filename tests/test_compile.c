@@ -987,6 +987,7 @@ START_TEST(real_mxgen_for_a_chip)
     mx_error err = {MX_OK, ""};
     cli_run run;
     int (*stream_create)(void **), (*begin)(void *, int), (*end)(void *, void **);
+    int (*stream_destroy)(void *), (*graph_destroy)(void *);
     void *stream = NULL, *graph = NULL;
     const char *const argv[] = {getenv("MXGEN"),
                                 "build",
@@ -1021,12 +1022,15 @@ START_TEST(real_mxgen_for_a_chip)
     *(void **)&stream_create = dlsym(library, "hipStreamCreate");
     *(void **)&begin = dlsym(library, "hipStreamBeginCapture");
     *(void **)&end = dlsym(library, "hipStreamEndCapture");
+    *(void **)&stream_destroy = dlsym(library, "hipStreamDestroy");
+    *(void **)&graph_destroy = dlsym(library, "hipGraphDestroy");
     chip_memory memory = chip_alloc(device);
     ck_assert_int_eq(stream_create(&stream), 0);
     ck_assert_int_eq(begin(stream, 0), 0);
     ck_assert_int_eq(run_in(device, memory, stream, &err), MX_ERR_UNSUPPORTED);
     assert_says(&err, "a graph is being captured: call mxrt_prepare before");
     ck_assert_int_eq(end(stream, &graph), 0);
+    ck_assert_int_eq(graph_destroy(graph), 0);
     ck_assert_uint_eq(n_logged("compiles it"), 0);
 
     ck_assert_msg(!run_in(device, memory, stream, &err), "%s", err.message);
@@ -1034,6 +1038,7 @@ START_TEST(real_mxgen_for_a_chip)
     ck_assert_msg(!run_on_chip(device, &err), "%s", err.message);
     ck_assert_uint_eq(n_logged("compiles it"), 1);
     chip_free(device, memory);
+    ck_assert_int_eq(stream_destroy(stream), 0);
     mxrt_device_close(device);
     mxrt_context_destroy(context);
     dlclose(library);
