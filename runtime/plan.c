@@ -336,7 +336,7 @@ static void fill_tune_key(const mxrt_device *device, const mxrt_problem *problem
     mxrt_bucket bucket;
 
     mxrt_problem_vars(problem, values);
-    mxrt_bucket_of(problem->op, values, &bucket);
+    mxrt_bucket_of(problem->op, problem->format, values, &bucket);
     mxrt_bucket_text(&bucket, row->bucket, sizeof(row->bucket));
     snprintf(row->op, sizeof(row->op), "%s", mx_op_name(problem->op));
     snprintf(row->format, sizeof(row->format), "%s", mx_format_get(problem->format)->name);

@@ -374,7 +374,7 @@ mx_status mxrt_select_by_policy(const mxrt_kernel_table *table, mxrt_policy poli
     search at;
 
     search_init(&at, table, values);
-    mxrt_bucket_of(table->key.op, values, &wanted);
+    mxrt_bucket_of(table->key.op, table->key.format, values, &wanted);
     if (policy != MXRT_POLICY_MODEL && search_tuned(&at, &wanted, &found, &from))
         source = mxrt_bucket_distance(&wanted, &from) ? MXRT_SOURCE_NEAREST : MXRT_SOURCE_EXACT;
     else if (policy == MXRT_POLICY_CACHED)

@@ -13,7 +13,7 @@
 #include "runtime/context.h"
 #include "runtime/device.h"
 
-enum { ALIGN_MOST = 16 };
+enum { ALIGN_MOST = 16, MEMORY_AXIS_STRIDED = 1, MEMORY_PACKED_GAPS = 2 };
 
 /* ---- Buckets ---- */
 
@@ -22,7 +22,23 @@ static int floor_log2(int64_t value)
     return value > 0 ? 63 - __builtin_clzll((unsigned long long)value) : 0;
 }
 
-void mxrt_bucket_of(mx_op op, const int64_t values[MXRT_VAR_COUNT], mxrt_bucket *out)
+/* Where the fastest kernels of one kind of memory do not apply to another, what was measured of the
+ * rest says nothing. */
+static int memory_of(mx_op op, mx_format format, const int64_t *values)
+{
+    int memory = 0;
+
+    if ((op != MX_OP_FROM && values[MXRT_VAR_X_AXIS_STRIDE] != 1) ||
+        (op != MX_OP_TO && values[MXRT_VAR_Y_AXIS_STRIDE] != 1))
+        memory |= MEMORY_AXIS_STRIDED;
+    if (op != MX_OP_QDQ && (values[MXRT_VAR_P_BYTE_STRIDE] != 1 ||
+                            values[MXRT_VAR_P_BLOCK_STRIDE] != mx_format_get(format)->block_bytes))
+        memory |= MEMORY_PACKED_GAPS;
+    return memory;
+}
+
+void mxrt_bucket_of(mx_op op, mx_format format, const int64_t values[MXRT_VAR_COUNT],
+                    mxrt_bucket *out)
 {
     int64_t align = ALIGN_MOST;
 
@@ -36,21 +52,22 @@ void mxrt_bucket_of(mx_op op, const int64_t values[MXRT_VAR_COUNT], mxrt_bucket 
         .align = (int)align,
         .is_ragged = values[MXRT_VAR_LEN] % MX_BLOCK_ELEMENTS != 0,
         .n_dims = (int)values[MXRT_VAR_N_DIMS],
+        .memory = memory_of(op, format, values),
     };
 }
 
 void mxrt_bucket_text(const mxrt_bucket *bucket, char *text, size_t text_bytes)
 {
-    snprintf(text, text_bytes, "n%d l%d a%d r%d d%d", bucket->blocks_log2, bucket->row_log2,
-             bucket->align, bucket->is_ragged, bucket->n_dims);
+    snprintf(text, text_bytes, "n%d l%d a%d r%d d%d m%d", bucket->blocks_log2, bucket->row_log2,
+             bucket->align, bucket->is_ragged, bucket->n_dims, bucket->memory);
 }
 
 static int bucket_parse(const char *text, mxrt_bucket *out)
 {
     char again[64];
 
-    if (sscanf(text, "n%d l%d a%d r%d d%d", &out->blocks_log2, &out->row_log2, &out->align,
-               &out->is_ragged, &out->n_dims) != 5)
+    if (sscanf(text, "n%d l%d a%d r%d d%d m%d", &out->blocks_log2, &out->row_log2, &out->align,
+               &out->is_ragged, &out->n_dims, &out->memory) != 6)
         return 0;
     mxrt_bucket_text(out, again, sizeof(again));
     return !strcmp(again, text);
@@ -60,7 +77,8 @@ int mxrt_bucket_distance(const mxrt_bucket *a, const mxrt_bucket *b)
 {
     int distance = abs(a->blocks_log2 - b->blocks_log2) + abs(a->row_log2 - b->row_log2);
 
-    if (a->align != b->align || a->is_ragged != b->is_ragged || a->n_dims != b->n_dims)
+    if (a->align != b->align || a->is_ragged != b->is_ragged || a->n_dims != b->n_dims ||
+        a->memory != b->memory)
         return -1;
     return distance <= MXRT_BUCKET_NEAREST ? distance : -1;
 }
@@ -182,10 +200,12 @@ static void read_system_files(mxrt_device *device, reader *r)
 static int compare_rows(const void *left, const void *right)
 {
     const mxrt_tuned_row *a = left, *b = right;
-    const int by_bucket[] = {
-        a->bucket.blocks_log2 - b->bucket.blocks_log2, a->bucket.row_log2 - b->bucket.row_log2,
-        a->bucket.align - b->bucket.align, a->bucket.is_ragged - b->bucket.is_ragged,
-        a->bucket.n_dims - b->bucket.n_dims};
+    const int by_bucket[] = {a->bucket.blocks_log2 - b->bucket.blocks_log2,
+                             a->bucket.row_log2 - b->bucket.row_log2,
+                             a->bucket.align - b->bucket.align,
+                             a->bucket.is_ragged - b->bucket.is_ragged,
+                             a->bucket.n_dims - b->bucket.n_dims,
+                             a->bucket.memory - b->bucket.memory};
     double x = a->ms / (double)a->bytes, y = b->ms / (double)b->bytes;
 
     for (size_t i = 0; i < sizeof(by_bucket) / sizeof(by_bucket[0]); i++) {

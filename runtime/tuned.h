@@ -9,7 +9,7 @@ enum { MXRT_BUCKET_NEAREST = 3 };
 
 /* How alike two problems are for tuning: mxgen/tune.h. */
 typedef struct mxrt_bucket {
-    int blocks_log2, row_log2, align, is_ragged, n_dims;
+    int blocks_log2, row_log2, align, is_ragged, n_dims, memory;
 } mxrt_bucket;
 
 typedef struct mxrt_tuned_row {
@@ -25,7 +25,8 @@ struct mxrt_tuned {
     mxrt_tuned_row *rows;
 };
 
-void mxrt_bucket_of(mx_op op, const int64_t values[MXRT_VAR_COUNT], mxrt_bucket *out);
+void mxrt_bucket_of(mx_op op, mx_format format, const int64_t values[MXRT_VAR_COUNT],
+                    mxrt_bucket *out);
 void mxrt_bucket_text(const mxrt_bucket *bucket, char *text, size_t text_bytes);
 /* 0: the same; -1: too far apart to learn from. */
 int mxrt_bucket_distance(const mxrt_bucket *a, const mxrt_bucket *b);

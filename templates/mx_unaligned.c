@@ -284,7 +284,7 @@ static bool explored(const mxgen_spec *spec)
         return false;
     if (p.key.profile == MX_PROFILE_DEMOTED_255 && (steps != 1 || p.loads != MOST_LOADS))
         return false;
-    if (steps > most || steps == 3 || (to && steps == 1))
+    if (steps > most || (to && steps == 1))
         return false;
     if (to && p.lanes_per_block == 1)
         return p.plain_bytes == 2048;

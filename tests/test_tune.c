@@ -386,6 +386,9 @@ START_TEST(measurements_decide)
     ck_assert_ptr_nonnull(choice.runner_up);
     ck_assert_int_eq(explain(&b, MXRT_POLICY_MODEL).source, MXRT_SOURCE_MODEL);
     ck_assert_int_eq(explain(&b, MXRT_POLICY_CACHED).source, MXRT_SOURCE_EXACT);
+    /* Along the other axis what was measured says nothing. */
+    b.request.axis = 0;
+    ck_assert_int_eq(explain(&b, MXRT_POLICY_TUNED).source, MXRT_SOURCE_MODEL);
     bench_close(&b);
     /* Half as many blocks: the nearest bucket. */
     bench_open(&b, path, 32);

@@ -7,10 +7,11 @@
  * code. A variant that is changed or added gets other keys, so that the rows of all others stay
  * valid.
  *
- * Buckets. Problems of like shape share a bucket, a text such as "n20 l9 a16 r0 d1": the powers of
- * two below the number of blocks and below the blocks of a row; the alignment of the plain tensors,
- * at most 16; whether rows end within a block; the row dimensions left after merging. The nearest
- * bucket of a problem differs in the first two only, by 3 at most in sum.
+ * Buckets. Problems of like shape share a bucket, a text such as "n20 l9 a16 r0 d1 m0": the powers
+ * of two below the number of blocks and below the blocks of a row; the alignment of the plain
+ * tensors, at most 16; whether rows end within a block; the row dimensions left after merging; the
+ * memory, 1 where neighbours along the axis are apart plus 2 where packed bytes have gaps. The
+ * nearest bucket of a problem differs in the first two only, by 3 at most in sum.
  *
  * Files. The runtime reads system files (MXRT_TUNE_SYSTEM, a list with colons) and the user's file
  * (mxrt_context_options.tune_file, else MXRT_TUNE_FILE, else mxgen/tune.mxtune in the user's cache
