@@ -28,3 +28,24 @@ void mxtest_mark(const void *args, int64_t program_begin, int64_t program_end)
         bytes[3] = (unsigned char)a->x[0];
     }
 }
+
+/* What must not take a sweep along. */
+__attribute__((visibility("default"))) void mxtest_hang(const void *args, int64_t program_begin,
+                                                        int64_t program_end);
+__attribute__((visibility("default"))) void mxtest_fault(const void *args, int64_t program_begin,
+                                                         int64_t program_end);
+
+void mxtest_hang(const void *args, int64_t program_begin, int64_t program_end)
+{
+    (void)args;
+    for (volatile int64_t i = program_begin; i < program_end;)
+        i = program_begin;
+}
+
+void mxtest_fault(const void *args, int64_t program_begin, int64_t program_end)
+{
+    volatile uintptr_t nowhere = 16; /* which the compiler would know better */
+
+    (void)args;
+    *(int64_t *)nowhere = program_end - program_begin;
+}

@@ -2,6 +2,7 @@
 #include "mxrt_counts.h"
 #include "mxrt_measure.h"
 #include "mxrt_point.h"
+#include "mxrt_problems.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -11,16 +12,11 @@
 
 #include <mxgen/error.h>
 
-#include "tests/cases.h"
-
-enum { MAX_POINTS = 64, MAX_NAMES = 256, MAX_OFFSET = 4096, MAX_STRIDE = 64 };
+enum { MAX_NAMES = 256, MAX_OFFSET = 4096, MAX_STRIDE = 64 };
 
 typedef struct bench_options {
     engine_options engine;
-    unsigned ops, formats, dtypes; /* bits */
-    mx_case shapes[MAX_POINTS];
-    int n_shapes;
-    int axis, has_axis;
+    tool_problems problems;
     int transposed; /* the last two dimensions lie in memory the other way round */
     int64_t offset, packed_gap, packed_stride; /* as in mx_case */
     const char *variant;                       /* NULL: the best and the reference */
@@ -40,15 +36,6 @@ typedef struct bench_run {
 
 /* ---- Options ---- */
 
-static void add_shape(struct argp_state *state, const char *part, void *user)
-{
-    bench_options *options = user;
-    if (options->n_shapes == MAX_POINTS)
-        argp_error(state, "more than %d shapes", MAX_POINTS);
-    mx_case *shape = &options->shapes[options->n_shapes++];
-    shape->ndim = tool_parse_shape(state, part, shape->shape, MX_CASE_MAX_DIMS);
-}
-
 /* How the tensors lie in memory. */
 static void set_memory(const bench_options *options, mx_case *shape)
 {
@@ -67,61 +54,19 @@ static void set_memory(const bench_options *options, mx_case *shape)
     }
 }
 
-/* What was not asked for: the figures of the project. */
 static void set_defaults(bench_options *options)
 {
-    if (!options->ops)
-        options->ops = 1u << MX_OP_TO | 1u << MX_OP_FROM;
-    if (!options->formats)
-        options->formats = 1u << MX_FORMAT_MX9 | 1u << MX_FORMAT_MX6;
-    if (!options->dtypes)
-        options->dtypes = 1u << MX_DTYPE_F32 | 1u << MX_DTYPE_BF16;
-    int given = options->n_shapes;
-    for (int i = 0; i < given; i++)
-        options->shapes[i].axis = options->axis;
-    for (size_t i = 0; !given && i < mx_case_count(); i++) {
-        const mx_case *c = mx_case_at(i);
-        if (!(c->uses & MX_CASE_BENCH) || options->n_shapes == MAX_POINTS ||
-            (options->has_axis && options->axis != c->axis))
-            continue;
-        options->shapes[options->n_shapes++] = *c;
-    }
-    for (int i = 0; i < options->n_shapes; i++)
-        set_memory(options, &options->shapes[i]);
+    problems_set_defaults(&options->problems, 1u << MX_OP_TO | 1u << MX_OP_FROM);
+    for (int i = 0; i < options->problems.n_shapes; i++)
+        set_memory(options, &options->problems.shapes[i]);
 }
 
-enum {
-    KEY_OP = 256,
-    KEY_DTYPE,
-    KEY_SHAPE,
-    KEY_VARIANT,
-    KEY_SECONDS,
-    KEY_OFFSET,
-    KEY_GAP,
-    KEY_STRIDE,
-    KEY_TRANSPOSED
-};
+enum { KEY_VARIANT = 256, KEY_SECONDS, KEY_OFFSET, KEY_GAP, KEY_STRIDE, KEY_TRANSPOSED };
 
 static error_t parse_bench(int key, char *arg, struct argp_state *state)
 {
     bench_options *options = state->input;
     switch (key) {
-    case KEY_OP:
-        tool_parse_list(state, arg, &options->ops, tool_add_op);
-        return 0;
-    case 'f':
-        tool_parse_list(state, arg, &options->formats, tool_add_format);
-        return 0;
-    case KEY_DTYPE:
-        tool_parse_list(state, arg, &options->dtypes, tool_add_dtype);
-        return 0;
-    case KEY_SHAPE:
-        tool_parse_list(state, arg, options, add_shape);
-        return 0;
-    case 'a':
-        options->axis = (int)tool_parse_integer(state, "--axis", arg, INT_MIN, INT_MAX);
-        options->has_axis = 1;
-        return 0;
     case KEY_OFFSET:
         options->offset = tool_parse_integer(state, "--offset", arg, 0, MAX_OFFSET);
         return 0;
@@ -144,9 +89,9 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state)
         options->json = 1;
         return 0;
     case ARGP_KEY_INIT:
-        options->axis = -1;
         options->seconds = 0.5;
         state->child_inputs[0] = &options->engine;
+        state->child_inputs[1] = &options->problems;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
@@ -160,12 +105,6 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option bench_option_table[] = {
-    {"op", KEY_OP, "OP,..", 0, "to, from, qdq (default: to,from)", 1},
-    {"format", 'f', "FORMAT,..", 0, "mx9, mx6, mx4 (default: mx9,mx6)", 1},
-    {"dtype", KEY_DTYPE, "TYPE,..", 0, "f32, bf16, f16 (default: f32,bf16)", 1},
-    {"shape", KEY_SHAPE, "SHAPE,..", 0,
-     "Such as 4096x4096 (default: 4096x4096 along axes -1 and 0, and 4096x4095)", 1},
-    {"axis", 'a', "N", 0, "Axis of the blocks (default: -1)", 1},
     {"offset", KEY_OFFSET, "N", 0, "Plain tensors start N elements after an aligned address", 1},
     {"transposed", KEY_TRANSPOSED, NULL, 0,
      "Plain tensors are views: the last two dimensions are swapped in memory", 1},
@@ -309,7 +248,8 @@ static mx_status measure_point(bench_run *run, tool_point *point, mx_error *err)
 {
     const char *wanted = run->options->variant;
     int is_reference = 0;
-    mx_status status = point_init(point, &run->engine, !run->counts, err);
+    mx_status status =
+        point_init(point, &run->engine, run->counts ? 0 : POINT_ROTATE | POINT_COPY, err);
     if (status != MX_OK)
         return status;
     if (wanted && !strcmp(wanted, "all"))
@@ -323,43 +263,35 @@ static mx_status measure_point(bench_run *run, tool_point *point, mx_error *err)
     return status;
 }
 
-static int count_bits(unsigned bits)
+static mx_status measure_list(bench_run *run, const tool_problem *problems, int n, mx_error *err)
 {
-    return __builtin_popcount(bits);
+    mx_status status = MX_OK;
+    progress_init(&run->progress, n, 0);
+    for (int i = 0; i < n && status == MX_OK; i++) {
+        tool_point point = {.op = problems[i].op,
+                            .format = problems[i].format,
+                            .dtype = problems[i].dtype,
+                            .shape = problems[i].shape};
+        status = measure_point(run, &point, err);
+        point_finish(&point);
+        progress_add(&run->progress, 1, mx_op_name(point.op));
+    }
+    if (status != MX_OK || run->n_measured)
+        return status;
+    *err = run->last_skip;
+    return err->status != MX_OK ? err->status : mx_fail(err, MX_ERR_INVALID, "nothing to measure");
 }
 
 static mx_status measure_points(bench_run *run, mx_error *err)
 {
-    const bench_options *options = run->options;
-    mx_status status = MX_OK;
-    int total = options->n_shapes * count_bits(options->ops) * count_bits(options->formats) *
-                count_bits(options->dtypes);
-    progress_init(&run->progress, total, 0);
-    for (int s = 0; s < options->n_shapes; s++) {
-        /* The key's three parts in one number. */
-        const int n_dtypes = MX_DTYPE_COUNT, n_formats = MX_FORMAT_PACKED_COUNT,
-                  n_ops = MX_OP_COUNT;
-        for (int k = 0; k < n_ops * n_formats * n_dtypes; k++) {
-            tool_point point = {.op = (mx_op)(k / (n_formats * n_dtypes)),
-                                .format = (mx_format)(k / n_dtypes % n_formats),
-                                .dtype = (mx_dtype)(k % n_dtypes),
-                                .shape = &options->shapes[s]};
-            if (!(options->ops >> point.op & 1) || !(options->formats >> point.format & 1) ||
-                !(options->dtypes >> point.dtype & 1))
-                continue;
-            status = measure_point(run, &point, err);
-            point_finish(&point);
-            if (status != MX_OK)
-                return status;
-            progress_add(&run->progress, 1, mx_op_name(point.op));
-        }
-    }
-    if (run->n_measured == 0) {
-        *err = run->last_skip;
-        return err->status != MX_OK ? err->status
-                                    : mx_fail(err, MX_ERR_INVALID, "nothing to measure");
-    }
-    return MX_OK;
+    int n = problems_list(&run->options->problems, NULL);
+    tool_problem *problems = calloc((size_t)(n ? n : 1), sizeof(*problems));
+    if (!problems)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %d problems", n);
+    problems_list(&run->options->problems, problems);
+    mx_status status = measure_list(run, problems, n, err);
+    free(problems);
+    return status;
 }
 
 /* Its columns follow from what the device can tell. */
@@ -378,7 +310,8 @@ static tool_table *create_table(const bench_run *run)
 
 int cmd_bench(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&engine_argp, 0, NULL, 10}, {0}};
+    static const struct argp_child children[] = {
+        {&engine_argp, 0, NULL, 10}, {&problems_argp, 0, NULL, 1}, {0}};
     static const struct argp argp = {
         .options = bench_option_table,
         .parser = parse_bench,

@@ -65,36 +65,50 @@ static mx_status count_bytes(tool_point *point, mx_error *err)
     return status;
 }
 
-static mx_status init_tensor(const tool_point *point, const tool_engine *engine, int is_packed,
-                             int n_slots, measure_ring *ring, mx_case_tensor *tensor, mx_error *err)
+/* Both tensors, with slot 0 of each at an address. */
+static void set_tensors(tool_point *point, const tool_engine *engine, void *in, void *out)
 {
     const mx_case *shape = point->shape;
-    int64_t bytes = is_packed ? mx_case_packed_bytes(shape, point->format)
-                              : mx_case_plain_bytes(shape, point->dtype);
-    mx_status status = measure_ring_init(ring, engine->device, bytes, n_slots, err);
-    if (status != MX_OK)
-        return status;
-    void *base = measure_ring_at(ring, 0);
-    if (is_packed)
-        mx_case_packed(shape, point->format, engine->info.dl_device, base, tensor);
+    const DLDevice device = engine->info.dl_device;
+    if (point->op == MX_OP_FROM)
+        mx_case_packed(shape, point->format, device, in, &point->in);
     else
-        mx_case_plain(shape, point->dtype, engine->info.dl_device, base, tensor);
-    return MX_OK;
+        mx_case_plain(shape, point->dtype, device, in, &point->in);
+    if (point->op == MX_OP_TO)
+        mx_case_packed(shape, point->format, device, out, &point->out);
+    else
+        mx_case_plain(shape, point->dtype, device, out, &point->out);
 }
 
-mx_status point_init(tool_point *point, const tool_engine *engine, int rotate, mx_error *err)
+mx_status point_place(tool_point *point, const tool_engine *engine, mx_error *err)
 {
+    /* Far apart, and on pages, as memory would be. */
+    const uintptr_t in = (uintptr_t)1 << 40, out = (uintptr_t)1 << 45;
+    set_tensors(point, engine, (void *)in, (void *)out);
+    return count_bytes(point, err);
+}
+
+mx_status point_init(tool_point *point, const tool_engine *engine, unsigned flags, mx_error *err)
+{
+    const mx_case *shape = point->shape;
+    int64_t packed_bytes = mx_case_packed_bytes(shape, point->format);
+    int64_t plain_bytes = mx_case_plain_bytes(shape, point->dtype);
+    int in_packed = point->op == MX_OP_FROM, out_packed = point->op == MX_OP_TO;
     mx_status status = count_bytes(point, err);
     if (status != MX_OK)
         return status;
-    int in_packed = point->op == MX_OP_FROM, out_packed = point->op == MX_OP_TO;
-    int n = rotate ? measure_slots(&engine->info, point->moved_bytes) : 1;
-    status = init_tensor(point, engine, in_packed, n, &point->in_ring, &point->in, err);
+    int n = flags & POINT_ROTATE ? measure_slots(&engine->info, point->moved_bytes) : 1;
+    status = measure_ring_init(&point->in_ring, engine->device,
+                               in_packed ? packed_bytes : plain_bytes, n, err);
     if (status == MX_OK)
-        status = init_tensor(point, engine, out_packed, n, &point->out_ring, &point->out, err);
+        status = measure_ring_init(&point->out_ring, engine->device,
+                                   out_packed ? packed_bytes : plain_bytes, n, err);
+    if (status == MX_OK)
+        set_tensors(point, engine, measure_ring_at(&point->in_ring, 0),
+                    measure_ring_at(&point->out_ring, 0));
     if (status == MX_OK)
         status = measure_ring_touch(&point->out_ring, err);
-    if (status == MX_OK)
+    if (status == MX_OK && flags & POINT_COPY)
         status = measure_copy_init(&point->copy, engine->device, point->moved_bytes, n, err);
     if (status == MX_OK)
         status = in_packed ? fill_packed(point, engine, err)

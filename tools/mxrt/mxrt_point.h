@@ -18,9 +18,16 @@ typedef struct tool_point {
     measure_copy copy;
 } tool_point;
 
+enum {
+    POINT_ROTATE = 1, /* enough slots that none is in a cache when it comes again */
+    POINT_COPY = 2    /* and memory for the device's own copy */
+};
+
 /* Makes and fills the memory of a point whose key and shape are set, the rest zeroed; finish it in
- * any case. `rotate`: enough slots that none is in a cache when it comes again. */
-mx_status point_init(tool_point *point, const tool_engine *engine, int rotate, mx_error *err);
+ * any case. */
+mx_status point_init(tool_point *point, const tool_engine *engine, unsigned flags, mx_error *err);
+/* The tensors alone, at addresses where nothing is: for keys and choices, which read no memory. */
+mx_status point_place(tool_point *point, const tool_engine *engine, mx_error *err);
 void point_finish(tool_point *point);
 mxrt_plan_request point_request(const tool_point *point);
 

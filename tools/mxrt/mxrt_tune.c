@@ -14,10 +14,7 @@
 /* ---- Options ---- */
 
 enum {
-    KEY_OP = 256,
-    KEY_DTYPE,
-    KEY_SHAPE,
-    KEY_SHAPES,
+    KEY_SHAPES = 256,
     KEY_SECONDS,
     KEY_BUDGET,
     KEY_LIMIT,
@@ -28,23 +25,8 @@ enum {
     KEY_HTML
 };
 
-static mx_case *new_shape(struct argp_state *state, tune_options *options)
-{
-    if (options->n_shapes == TUNE_MAX_SHAPES)
-        argp_error(state, "more than %d shapes", TUNE_MAX_SHAPES);
-    mx_case *shape = &options->shapes[options->n_shapes++];
-    shape->axis = INT_MIN; /* --axis, when all options are read */
-    return shape;
-}
-
-static void add_shape(struct argp_state *state, const char *part, void *user)
-{
-    mx_case *shape = new_shape(state, user);
-    shape->ndim = tool_parse_shape(state, part, shape->shape, MX_CASE_MAX_DIMS);
-}
-
 /* A model's tensors of two dimensions and more, each shape once. */
-static void add_model(struct argp_state *state, const char *path, tune_options *options)
+static void add_model(struct argp_state *state, const char *path, tool_problems *problems)
 {
     st_reader *reader = NULL;
     mx_error err;
@@ -53,15 +35,15 @@ static void add_model(struct argp_state *state, const char *path, tune_options *
     for (size_t i = 0; i < st_reader_count(reader); i++) {
         const st_tensor *tensor = st_reader_at(reader, i);
         int seen = tensor->ndim < 2 || tensor->ndim > MX_CASE_MAX_DIMS;
-        for (int k = 0; k < options->n_shapes && !seen; k++)
-            seen = options->shapes[k].ndim == (int)tensor->ndim &&
-                   !memcmp(options->shapes[k].shape, tensor->shape,
+        for (int k = 0; k < problems->n_shapes && !seen; k++)
+            seen = problems->shapes[k].ndim == (int)tensor->ndim &&
+                   !memcmp(problems->shapes[k].shape, tensor->shape,
                            tensor->ndim * sizeof(tensor->shape[0]));
         for (size_t d = 0; d < tensor->ndim && !seen; d++)
             seen = tensor->shape[d] < 1;
         if (seen)
             continue;
-        mx_case *shape = new_shape(state, options);
+        mx_case *shape = problems_add_shape(state, problems);
         shape->ndim = (int)tensor->ndim;
         memcpy(shape->shape, tensor->shape, tensor->ndim * sizeof(tensor->shape[0]));
     }
@@ -69,13 +51,13 @@ static void add_model(struct argp_state *state, const char *path, tune_options *
 }
 
 /* A line a shape, with the axis after it if it is not --axis; # begins a comment. */
-static void add_shapes_file(struct argp_state *state, const char *path, tune_options *options)
+static void add_shapes_file(struct argp_state *state, const char *path, tool_problems *problems)
 {
     static const char model[] = ".safetensors";
     char line[256];
     size_t length = strlen(path);
     if (length > strlen(model) && !strcmp(path + length - strlen(model), model)) {
-        add_model(state, path, options);
+        add_model(state, path, problems);
         return;
     }
     FILE *in = fopen(path, "r");
@@ -88,12 +70,13 @@ static void add_shapes_file(struct argp_state *state, const char *path, tune_opt
             ;
         if (!text)
             continue;
-        add_shape(state, text, options);
+        mx_case *shape = problems_add_shape(state, problems);
+        shape->ndim = tool_parse_shape(state, text, shape->shape, MX_CASE_MAX_DIMS);
         while ((text = strsep(&rest, " \t")) && !*text)
             ;
         if (text && *text)
-            options->shapes[options->n_shapes - 1].axis = (int)tool_parse_integer(
-                state, "a shape's axis", text, -MX_CASE_MAX_DIMS, MX_CASE_MAX_DIMS - 1);
+            shape->axis = (int)tool_parse_integer(state, "a shape's axis", text, -MX_CASE_MAX_DIMS,
+                                                  MX_CASE_MAX_DIMS - 1);
     }
     fclose(in);
 }
@@ -106,55 +89,13 @@ static void parse_shard(struct argp_state *state, const char *arg, tune_options 
         argp_error(state, "--shard \"%s\" is not I/N with I from 1 to N", arg);
 }
 
-static void set_defaults(tune_options *options)
-{
-    if (!options->ops)
-        options->ops = (1u << MX_OP_COUNT) - 1;
-    if (!options->formats)
-        options->formats = 1u << MX_FORMAT_MX9 | 1u << MX_FORMAT_MX6;
-    if (!options->dtypes)
-        options->dtypes = 1u << MX_DTYPE_F32 | 1u << MX_DTYPE_BF16;
-    int given = options->n_shapes;
-    for (int i = 0; i < given; i++) {
-        if (options->shapes[i].axis == INT_MIN)
-            options->shapes[i].axis = options->axis;
-    }
-    for (size_t i = 0; !given && i < mx_case_count(); i++) {
-        if (mx_case_at(i)->uses & MX_CASE_BENCH && options->n_shapes < TUNE_MAX_SHAPES)
-            options->shapes[options->n_shapes++] = *mx_case_at(i);
-    }
-}
-
-static error_t parse_what(int key, char *arg, struct argp_state *state, tune_options *options)
-{
-    switch (key) {
-    case KEY_OP:
-        tool_parse_list(state, arg, &options->ops, tool_add_op);
-        return 0;
-    case 'f':
-        tool_parse_list(state, arg, &options->formats, tool_add_format);
-        return 0;
-    case KEY_DTYPE:
-        tool_parse_list(state, arg, &options->dtypes, tool_add_dtype);
-        return 0;
-    case KEY_SHAPE:
-        tool_parse_list(state, arg, options, add_shape);
-        return 0;
-    case KEY_SHAPES:
-        add_shapes_file(state, arg, options);
-        return 0;
-    case 'a':
-        options->axis = (int)tool_parse_integer(state, "--axis", arg, INT_MIN + 1, INT_MAX);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 static error_t parse_tune(int key, char *arg, struct argp_state *state)
 {
     tune_options *options = state->input;
     switch (key) {
+    case KEY_SHAPES:
+        add_shapes_file(state, arg, &options->problems);
+        return 0;
     case KEY_SECONDS:
         options->seconds = tool_parse_seconds(state, "--seconds", arg);
         return 0;
@@ -184,28 +125,24 @@ static error_t parse_tune(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->engine;
+        state->child_inputs[1] = &options->problems;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
-        set_defaults(options);
+        problems_set_defaults(&options->problems, (1u << MX_OP_COUNT) - 1);
         return 0;
     default:
-        return parse_what(key, arg, state, options);
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
 static const struct argp_option tune_option_table[] = {
-    {"op", KEY_OP, "OP,..", 0, "to, from, qdq (default: all)", 1},
-    {"format", 'f', "FORMAT,..", 0, "mx9, mx6, mx4 (default: mx9,mx6)", 1},
-    {"dtype", KEY_DTYPE, "TYPE,..", 0, "f32, bf16, f16 (default: f32,bf16)", 1},
-    {"shape", KEY_SHAPE, "SHAPE,..", 0, "Such as 4096x4096 (default: those of bench)", 1},
     {"shapes", KEY_SHAPES, "FILE", 0,
      "A file with a shape a line, and its axis if it is not --axis; or a .safetensors file, of "
      "whose tensors each shape is taken once",
      1},
-    {"axis", 'a', "N", 0, "Axis of the blocks (default: -1)", 1},
     {"seconds", KEY_SECONDS, "S", 0, "Time for each of the fastest (default: 0.1)", 2},
     {"budget", KEY_BUDGET, "S", 0, "Time for everything (default: none)", 2},
     {"limit", KEY_LIMIT, "S", 0, "A variant that does not answer for so long is given up (30)", 2},
@@ -254,45 +191,76 @@ static tune_result *result_of(tune_problem *problem, const char *variant)
 
 /* ---- The child's lines ---- */
 
+enum { PREPARE_S = 120 }; /* for what comes before a problem's first kernel */
+
 typedef struct talk {
-    tune_problem *problem;
-    char device[256], current[TUNE_NAME_BYTES];
-    int is_done;
+    const tune_options *options;
+    tune_problem *problems;
+    int n, at; /* the problem at hand */
+    int ran;   /* problems that are done */
+    int is_done, is_fresh_asked;
+    double deadline;
+    tool_progress progress;
+    char device[256], current[TUNE_NAME_BYTES], fatal[1024];
 } talk;
 
-static void hear(talk *t, char *line)
+/* The problem at hand will not be worked on again. */
+static void end_problem(talk *t)
 {
-    char *rest = line, *kind = strsep(&rest, " ");
-    if (!strcmp(kind, "Z")) {
-        t->is_done = 1;
-    } else if (rest && !strcmp(kind, "E")) {
-        snprintf(t->problem->error, sizeof(t->problem->error), "%s", rest);
-        t->is_done = 1;
-    } else if (rest && !strcmp(kind, "D")) {
-        snprintf(t->device, sizeof(t->device), "%s", rest);
-    } else if (rest && !strcmp(kind, "B")) {
-        t->problem->bytes = strtoll(rest, NULL, 10);
-    } else if (rest && !strcmp(kind, "C")) {
-        snprintf(t->problem->model, sizeof(t->problem->model), "%s", rest);
-    } else if (rest && !strcmp(kind, "V")) {
-        snprintf(t->current, sizeof(t->current), "%s", rest);
-    } else if (rest) {
-        tune_result *result = result_of(t->problem, strsep(&rest, " "));
-        long long samples = 0;
-        if (result && rest && !strcmp(kind, "F"))
-            snprintf(result->note, sizeof(result->note), "%s", rest);
-        else if (result && rest &&
-                 sscanf(rest, "%lg %lg %lld", &result->ms, &result->spread, &samples) == 3)
-            result->samples = samples;
+    progress_add(&t->progress, 1, mx_op_name(t->problems[t->at].what.op));
+    t->ran = ++t->at;
+    t->current[0] = 0;
+}
+
+static void hear_result(tune_problem *problem, const char *kind, char *rest)
+{
+    tune_result *result = result_of(problem, strsep(&rest, " "));
+    long long samples = 0;
+    if (!result || !rest)
+        return;
+    if (!strcmp(kind, "F")) {
+        snprintf(result->note, sizeof(result->note), "%s", rest);
+        result->samples = 0;
+    } else if (sscanf(rest, "%lg %lg %lld", &result->ms, &result->spread, &samples) == 3) {
+        result->samples = samples;
     }
 }
 
+static void hear(talk *t, char *line)
+{
+    tune_problem *problem = &t->problems[t->at < t->n ? t->at : t->n - 1];
+    char *rest = line, *kind = strsep(&rest, " ");
+    if (!strcmp(kind, "Z"))
+        t->is_done = 1;
+    else if (!strcmp(kind, "R"))
+        t->is_fresh_asked = 1;
+    else if (!strcmp(kind, "Q") && t->at < t->n)
+        end_problem(t);
+    else if (!rest)
+        return;
+    else if (!strcmp(kind, "X"))
+        snprintf(t->fatal, sizeof(t->fatal), "%s", rest);
+    else if (!strcmp(kind, "E"))
+        snprintf(problem->error, sizeof(problem->error), "%s", rest);
+    else if (!strcmp(kind, "D"))
+        snprintf(t->device, sizeof(t->device), "%s", rest);
+    else if (!strcmp(kind, "B"))
+        problem->bytes = strtoll(rest, NULL, 10);
+    else if (!strcmp(kind, "C"))
+        snprintf(problem->model, sizeof(problem->model), "%s", rest);
+    else if (!strcmp(kind, "V"))
+        snprintf(t->current, sizeof(t->current), "%s", rest);
+    else if (!strcmp(kind, "M") || !strcmp(kind, "F"))
+        hear_result(problem, kind, rest);
+}
+
 /* Reads lines until the child ends or is silent for too long. Returns 0 if it was silent. */
-static int listen_to(talk *t, int fd, double limit_s)
+static int listen_to(talk *t, int fd)
 {
     char buffer[8192];
     size_t used = 0;
     for (;;) {
+        double limit_s = t->options->limit_s + (t->current[0] ? 0 : PREPARE_S);
         struct pollfd at = {.fd = fd, .events = POLLIN};
         int ready = poll(&at, 1, (int)(1000 * limit_s));
         if (ready < 0 && errno == EINTR)
@@ -319,10 +287,35 @@ static int listen_to(talk *t, int fd, double limit_s)
     }
 }
 
-/* The child has the device to itself: what it leaves behind when killed goes with it. */
-static mx_status run_child(const tune_options *options, talk *t, double deadline, mx_error *err)
+/* A child has ended before everything was done: what it was at is given up, and what comes after
+ * it goes on in the next one. */
+static void take_loss(talk *t, int answered, int wait_status)
 {
-    int ends[2], status = 0;
+    tune_problem *problem = &t->problems[t->at];
+    tune_result *lost = t->current[0] ? result_of(problem, t->current) : NULL;
+    if (t->is_fresh_asked && !problem->error[0])
+        return; /* with the reason in the note of a variant */
+    if (lost && !lost->note[0] && !problem->error[0]) {
+        lost->samples = 0;
+        if (answered && WIFSIGNALED(wait_status))
+            snprintf(lost->note, sizeof(lost->note), "crashed (signal %d)", WTERMSIG(wait_status));
+        else if (answered)
+            snprintf(lost->note, sizeof(lost->note), "crashed (exit status %d)",
+                     WEXITSTATUS(wait_status));
+        else
+            snprintf(lost->note, sizeof(lost->note), "no answer in %.0f s", t->options->limit_s);
+        return;
+    }
+    if (!problem->error[0])
+        snprintf(problem->error, sizeof(problem->error), "%s while no kernel of it ran",
+                 answered ? "the process ended" : "no answer");
+    end_problem(t);
+}
+
+/* The child has the device to itself: what it leaves behind when killed goes with it. */
+static mx_status run_child(talk *t, mx_error *err)
+{
+    int ends[2], wait_status = 0;
     if (pipe(ends))
         return mx_fail(err, MX_ERR_IO, "no pipe: %s", strerror(errno));
     fflush(NULL);
@@ -335,78 +328,48 @@ static mx_status run_child(const tune_options *options, talk *t, double deadline
     if (pid == 0) {
         close(ends[0]);
         FILE *out = fdopen(ends[1], "w");
-        _exit(out ? tune_child(options, t->problem, deadline, out) : TOOL_EXIT_FAILURE);
+        _exit(out ? tune_child(t->options, t->problems, t->at, t->n, t->deadline, out)
+                  : TOOL_EXIT_FAILURE);
     }
     close(ends[1]);
     t->current[0] = 0;
-    int answered = listen_to(t, ends[0], options->limit_s);
+    t->is_fresh_asked = 0;
+    int answered = listen_to(t, ends[0]);
     if (!answered)
         kill(pid, SIGKILL);
     close(ends[0]);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR)
         ;
-    if (t->is_done)
-        return MX_OK;
-    tune_result *lost = t->current[0] ? result_of(t->problem, t->current) : NULL;
-    if (!lost || lost->note[0]) {
-        snprintf(t->problem->error, sizeof(t->problem->error), "%s before any kernel ran",
-                 answered ? "the process ended" : "no answer");
-        t->is_done = 1;
-        return MX_OK;
-    }
-    if (answered)
-        snprintf(lost->note, sizeof(lost->note), "crashed (signal %d)",
-                 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-    else
-        snprintf(lost->note, sizeof(lost->note), "no answer in %.0f s", options->limit_s);
-    lost->samples = 0;
+    if (!t->is_done && !t->fatal[0] && t->at < t->n)
+        take_loss(t, answered, wait_status);
     return MX_OK;
-}
-
-static mx_status tune_problem_run(const tune_options *options, talk *t, double deadline,
-                                  mx_error *err)
-{
-    mx_status status = MX_OK;
-    t->is_done = 0;
-    while (status == MX_OK && !t->is_done && tool_now() < deadline)
-        status = run_child(options, t, deadline, err);
-    return status;
 }
 
 /* ---- All ---- */
 
-static int make_problems(const tune_options *options, tune_problem *problems)
+/* Those of the shard. Returns their number. */
+static int make_problems(const tune_options *options, const tool_problem *all, int n,
+                         tune_problem *out)
 {
-    int n = 0, at = 0;
-    for (int s = 0; s < options->n_shapes; s++) {
-        for (int k = 0; k < (int)MX_OP_COUNT * (int)MX_FORMAT_COUNT * (int)MX_DTYPE_COUNT; k++) {
-            tune_problem problem = {.op = (mx_op)(k / ((int)MX_FORMAT_COUNT * (int)MX_DTYPE_COUNT)),
-                                    .format =
-                                        (mx_format)(k / (int)MX_DTYPE_COUNT % (int)MX_FORMAT_COUNT),
-                                    .dtype = (mx_dtype)(k % (int)MX_DTYPE_COUNT),
-                                    .shape = &options->shapes[s]};
-            if (!(options->ops >> problem.op & 1) || !(options->formats >> problem.format & 1) ||
-                !(options->dtypes >> problem.dtype & 1) ||
-                at++ % options->n_shards != options->shard - 1)
-                continue;
-            if (problems)
-                problems[n] = problem;
-            n++;
-        }
+    int made = 0;
+    for (int i = options->shard - 1; i < n; i += options->n_shards) {
+        out[made].what = all[i];
+        made++;
     }
-    return n;
+    return made;
 }
 
 static void add_table_row(tool_table *table, const tune_problem *problem)
 {
     char shape[TOOL_SHAPE_BYTES];
     const tune_result *best = tune_best(problem), *model = tune_find(problem, problem->model);
-    table_cell(table, "%s", mx_op_name(problem->op));
-    table_cell(table, "%s", mx_format_get(problem->format)->name);
-    table_cell(table, "%s", mx_dtype_get(problem->dtype)->name);
-    table_cell(table, "%s",
-               tool_shape_text((size_t)problem->shape->ndim, problem->shape->shape, shape));
-    table_cell(table, "%d", problem->shape->axis);
+    table_cell(table, "%s", mx_op_name(problem->what.op));
+    table_cell(table, "%s", mx_format_get(problem->what.format)->name);
+    table_cell(table, "%s", mx_dtype_get(problem->what.dtype)->name);
+    table_cell(
+        table, "%s",
+        tool_shape_text((size_t)problem->what.shape->ndim, problem->what.shape->shape, shape));
+    table_cell(table, "%d", problem->what.shape->axis);
     table_cell(table, "%d", problem->n_results);
     table_cell(table, "%s", best ? best->variant : problem->error[0] ? problem->error : "none");
     table_cell(table, "%.4f", best ? best->ms : 0.0);
@@ -455,37 +418,55 @@ static mx_status report(const tune_options *options, const char *device,
     return status;
 }
 
+static mx_status run_all(talk *t, mx_error *err)
+{
+    mx_status status = MX_OK;
+    progress_init(&t->progress, t->n, t->options->quiet);
+    while (status == MX_OK && !t->is_done && !t->fatal[0] && t->at < t->n &&
+           tool_now() < t->deadline)
+        status = run_child(t, err);
+    progress_clear(&t->progress);
+    if (status != MX_OK)
+        return status;
+    if (t->fatal[0] && !t->ran)
+        return mx_fail(err, MX_ERR_UNSUPPORTED, "nothing was measured: %.900s", t->fatal);
+    if (t->ran < t->n && !t->fatal[0])
+        fprintf(stderr,
+                "mxrt: the budget ended after %d of %d problems; the same command goes on\n",
+                t->ran, t->n);
+    status = report(t->options, t->device, t->problems, t->ran, err);
+    return status == MX_OK && t->fatal[0]
+               ? mx_fail(err, MX_ERR_UNSUPPORTED, "%d of %d problems were measured: %.900s", t->ran,
+                         t->n, t->fatal)
+               : status;
+}
+
 static mx_status tune_all(const tune_options *options, mx_error *err)
 {
-    int n = make_problems(options, NULL), ran = 0;
+    int n = problems_list(&options->problems, NULL);
+    tool_problem *all = calloc((size_t)(n ? n : 1), sizeof(*all));
     tune_problem *problems = calloc((size_t)(n ? n : 1), sizeof(*problems));
-    talk t = {.device = "unknown"};
-    tool_progress progress;
-    double deadline = tool_now() + options->budget_s;
-    if (!problems)
-        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %d problems", n);
-    make_problems(options, problems);
-    progress_init(&progress, n, options->quiet);
     mx_status status = MX_OK;
-    for (; ran < n && status == MX_OK && tool_now() < deadline; ran++) {
-        t.problem = &problems[ran];
-        status = tune_problem_run(options, &t, deadline, err);
-        progress_add(&progress, 1, mx_op_name(problems[ran].op));
+    if (all && problems) {
+        problems_list(&options->problems, all);
+        talk t = {.options = options,
+                  .problems = problems,
+                  .n = make_problems(options, all, n, problems),
+                  .device = "unknown",
+                  .deadline = tool_now() + options->budget_s};
+        status = run_all(&t, err);
+    } else {
+        status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %d problems", n);
     }
-    progress_clear(&progress);
-    if (ran < n && status == MX_OK)
-        fprintf(stderr,
-                "mxrt: the budget ended after %d of %d problems; the same command goes on\n", ran,
-                n);
-    if (status == MX_OK)
-        status = report(options, t.device, problems, ran, err);
+    free(all);
     free(problems);
     return status;
 }
 
 int cmd_tune(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&engine_argp, 0, NULL, 10}, {0}};
+    static const struct argp_child children[] = {
+        {&engine_argp, 0, NULL, 10}, {&problems_argp, 0, NULL, 1}, {0}};
     static const struct argp argp = {
         .options = tune_option_table,
         .parser = parse_tune,
@@ -496,7 +477,7 @@ int cmd_tune(int argc, char **argv)
             "it was.",
         .children = children};
     tune_options options = {
-        .axis = -1, .seconds = 0.1, .budget_s = 1e9, .limit_s = 30, .shard = 1, .n_shards = 1};
+        .seconds = 0.1, .budget_s = 1e9, .limit_s = 30, .shard = 1, .n_shards = 1};
     mx_error err = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &options))
         return TOOL_EXIT_USAGE;

@@ -6,14 +6,13 @@
 #include <stdio.h>
 
 #include "mxrt_point.h"
+#include "mxrt_problems.h"
 
-enum { TUNE_MAX_SHAPES = 256, TUNE_MAX_VARIANTS = 512, TUNE_NAME_BYTES = 192 };
+enum { TUNE_MAX_VARIANTS = 512, TUNE_NAME_BYTES = 192 };
 
 typedef struct tune_options {
     engine_options engine;
-    unsigned ops, formats, dtypes; /* bits */
-    mx_case shapes[TUNE_MAX_SHAPES];
-    int n_shapes, axis;
+    tool_problems problems;
     double seconds;           /* for a finalist */
     double budget_s, limit_s; /* of the whole; of a variant until it answers */
     int shard, n_shards, again, quiet;
@@ -28,10 +27,7 @@ typedef struct tune_result {
 } tune_result;
 
 typedef struct tune_problem {
-    mx_op op;
-    mx_format format;
-    mx_dtype dtype;
-    const mx_case *shape;
+    tool_problem what;
     int64_t bytes;
     char model[TUNE_NAME_BYTES]; /* the model's choice */
     char error[1024];            /* why nothing was measured, or "" */
@@ -39,11 +35,18 @@ typedef struct tune_problem {
     tune_result results[TUNE_MAX_VARIANTS];
 } tune_problem;
 
-/* Runs in the child: measures what `problem` has no result for and writes lines to `out`. Names in
- * problem->results that have a note did not come back and are not run again. Returns the exit
- * status. */
-int tune_child(const tune_options *options, const tune_problem *problem, double deadline,
-               FILE *out);
+/* Runs in the child: measures the problems from `first` on, what they have no result for, and
+ * writes lines to `out`, each of a letter and what belongs to it. "D name" tells the device; then,
+ * for each problem, "P index" when it begins, "B bytes" that it moves, "C name" of the model's
+ * choice, "V name" when a variant begins (which may be the last line), "M name ms spread samples"
+ * when it is measured or "F name reason" when it is not used, "E message" if the problem is given
+ * up, "Q" when it is done. "R": this process must not use the device any more, another is to go on.
+ * "X message": nothing can be measured. "Z": all is done.
+ *
+ * Names in a problem's results that have a note did not come back and are not run again. Returns
+ * the exit status. */
+int tune_child(const tune_options *options, const tune_problem *problems, int first, int n,
+               double deadline, FILE *out);
 
 /* The fastest; NULL without any. */
 const tune_result *tune_best(const tune_problem *problem);

@@ -17,14 +17,16 @@ typedef struct candidate {
 
 typedef struct worker {
     const tune_options *options;
-    const tune_problem *problem;
     FILE *out;
     double deadline;
-    tool_engine engine;
-    tool_point point;
+    tool_engine engine, host; /* the host has the reference */
     mxrt_tune_file *file;
-    /* The right bytes of slot 0's output. */
-    unsigned char *expected, *found;
+    int must_end; /* the device is in no state to go on */
+    /* Of the problem at hand: */
+    const tune_problem *problem;
+    tool_point point;
+    unsigned char *expected, *found; /* the right bytes of slot 0's output */
+    void *poison;                    /* as many on the device */
     size_t output_bytes;
     candidate *candidates;
     size_t n;
@@ -45,65 +47,77 @@ static void say_result(worker *w, const candidate *c)
 
 /* ---- What is right ---- */
 
+static mx_status run_reference(worker *w, const unsigned char *in_slot, mx_error *err)
+{
+    tool_point *point = &w->point;
+    mx_case_tensor in = point->in, out = point->out;
+    ptrdiff_t in_offset = (char *)in.tensor.data - (char *)measure_ring_at(&point->in_ring, 0);
+    ptrdiff_t out_offset = (char *)out.tensor.data - (char *)measure_ring_at(&point->out_ring, 0);
+    mxrt_plan_request request = point_request(point);
+    mxrt_plan *plan = NULL;
+    in.tensor.data = (void *)(in_slot + in_offset);
+    out.tensor.data = w->expected + out_offset;
+    in.tensor.device = out.tensor.device = (DLDevice){kDLCPU, 0};
+    in.tensor.shape = in.shape, in.tensor.strides = in.strides;
+    out.tensor.shape = out.shape, out.tensor.strides = out.strides;
+    request.in = &in.tensor;
+    request.out = &out.tensor;
+    request.variant = "reference";
+    mx_status status = mxrt_plan_create(w->host.device, &request, &plan, err);
+    if (status == MX_OK)
+        status = mxrt_plan_run(plan, NULL, NULL, NULL, err);
+    mxrt_plan_destroy(plan);
+    return status;
+}
+
 /* The output that the plain C reference makes of slot 0's input. */
 static mx_status make_expected(worker *w, mx_error *err)
 {
-    tool_point *point = &w->point;
-    mxrt_context_options no_files = {.tune_file = ""};
-    tool_engine host = {0};
-    mx_case_tensor in = point->in, out = point->out;
-    size_t in_bytes = point->in_ring.slot_bytes;
-    char *in_slot = measure_ring_at(&point->in_ring, 0), *out_slot;
+    size_t in_bytes = w->point.in_ring.slot_bytes;
     unsigned char *copy = malloc(in_bytes ? in_bytes : 1);
-    w->output_bytes = point->out_ring.slot_bytes;
+    w->output_bytes = w->point.out_ring.slot_bytes;
     w->expected = malloc(w->output_bytes ? w->output_bytes : 1);
     w->found = malloc(w->output_bytes ? w->output_bytes : 1);
     mx_status status = MX_OK;
     if (!copy || !w->expected || !w->found)
         status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu bytes", w->output_bytes);
     if (status == MX_OK)
-        status = mxrt_device_download(w->engine.device, copy, in_slot, in_bytes, err);
+        status = mxrt_device_download(w->engine.device, copy, measure_ring_at(&w->point.in_ring, 0),
+                                      in_bytes, err);
     if (status == MX_OK)
-        status = mxrt_context_create(&no_files, &host.context, err);
-    if (status == MX_OK)
-        status = mxrt_device_open(host.context, "host", &host.device, err);
+        status = mxrt_device_alloc(w->engine.device, w->output_bytes, &w->poison, err);
     if (status == MX_OK) {
         memset(w->expected, POISON, w->output_bytes);
-        out_slot = measure_ring_at(&point->out_ring, 0);
-        in.tensor.data = copy + ((char *)point->in.tensor.data - in_slot);
-        out.tensor.data = w->expected + ((char *)point->out.tensor.data - out_slot);
-        in.tensor.device = out.tensor.device = (DLDevice){kDLCPU, 0};
-        in.tensor.shape = in.shape, in.tensor.strides = in.strides;
-        out.tensor.shape = out.shape, out.tensor.strides = out.strides;
-        mxrt_plan_request request = point_request(point);
-        mxrt_plan *plan = NULL;
-        request.in = &in.tensor;
-        request.out = &out.tensor;
-        request.variant = "reference";
-        status = mxrt_plan_create(host.device, &request, &plan, err);
-        if (status == MX_OK)
-            status = mxrt_plan_run(plan, NULL, NULL, NULL, err);
-        mxrt_plan_destroy(plan);
+        status = mxrt_device_upload(w->engine.device, w->poison, w->expected, w->output_bytes, err);
     }
-    engine_close(&host);
+    if (status == MX_OK)
+        status = run_reference(w, copy, err);
     free(copy);
     return status;
 }
 
-static mx_status is_right(worker *w, const candidate *c, int *right, mx_error *err)
+/* What is wrong with the candidate's output, "" if nothing is. */
+static mx_status find_wrong(worker *w, const candidate *c, char *why, size_t why_bytes,
+                            mx_error *err)
 {
     void *slot = measure_ring_at(&w->point.out_ring, 0);
-    memset(w->found, POISON, w->output_bytes);
-    mx_status status = mxrt_device_upload(w->engine.device, slot, w->found, w->output_bytes, err);
+    size_t at = 0;
+    why[0] = 0;
+    mx_status status =
+        mxrt_device_copy(w->engine.device, slot, w->poison, w->output_bytes, NULL, err);
     if (status == MX_OK)
         status = mxrt_plan_run(c->plan, NULL, NULL, NULL, err);
     if (status == MX_OK)
         status = mxrt_device_synchronize(w->engine.device, NULL, err);
     if (status == MX_OK)
         status = mxrt_device_download(w->engine.device, w->found, slot, w->output_bytes, err);
-    if (status == MX_OK)
-        *right = !memcmp(w->found, w->expected, w->output_bytes);
-    return status;
+    if (status != MX_OK || !memcmp(w->found, w->expected, w->output_bytes))
+        return status;
+    while (w->found[at] == w->expected[at])
+        at++;
+    snprintf(why, why_bytes, "wrong values: byte %zu of the output is %u, the reference has %u", at,
+             w->found[at], w->expected[at]);
+    return MX_OK;
 }
 
 /* ---- Candidates ---- */
@@ -205,18 +219,30 @@ static mx_status leave_out(worker *w, mx_error *err)
 
 /* ---- Rounds ---- */
 
+/* What the device reports as an error is the candidate's, and the device's last. */
+static mx_status blame(worker *w, candidate *c, mx_status status, mx_error *err)
+{
+    char why[TUNE_NAME_BYTES];
+    if (status != MX_ERR_DEVICE)
+        return status;
+    w->must_end = 1;
+    snprintf(why, sizeof(why), "%.180s", err->message);
+    why[strcspn(why, "\n")] = 0;
+    return refuse(w, c, why, err);
+}
+
 static mx_status check(worker *w, candidate *c, mx_error *err)
 {
     mxrt_plan_request request = point_request(&w->point);
-    int right = 0;
+    char why[TUNE_NAME_BYTES];
     request.variant = c->name;
     say(w, "V", c);
     mx_status status = mxrt_plan_create(w->engine.device, &request, &c->plan, err);
     if (status == MX_OK)
-        status = is_right(w, c, &right, err);
-    if (status != MX_OK || right)
-        return status;
-    return refuse(w, c, "wrong values", err);
+        status = find_wrong(w, c, why, sizeof(why), err);
+    if (status != MX_OK)
+        return blame(w, c, status, err);
+    return why[0] ? refuse(w, c, why, err) : MX_OK;
 }
 
 static mx_status measure(worker *w, candidate *c, double seconds, mx_error *err)
@@ -227,8 +253,9 @@ static mx_status measure(worker *w, candidate *c, double seconds, mx_error *err)
     mx_status status = measure_alone(w->engine.device, point_run, &kernel, seconds, &c->row.ms,
                                      &c->row.spread, &rounds, err);
     c->row.samples = rounds;
-    if (status == MX_OK)
-        status = keep_row(w, c, err);
+    if (status != MX_OK)
+        return blame(w, c, status, err);
+    status = keep_row(w, c, err);
     if (status == MX_OK)
         say_result(w, c);
     return status;
@@ -242,32 +269,39 @@ static int by_time(const void *left, const void *right)
     return a->row.ms < b->row.ms ? -1 : a->row.ms > b->row.ms;
 }
 
+static size_t count_left(const worker *w)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n; i++)
+        n += !w->candidates[i].is_out;
+    return n;
+}
+
 /* Successive halving: every round the slower half leaves, and the rest is measured twice as long.
  */
 static mx_status run_rounds(worker *w, mx_error *err)
 {
     double seconds = w->options->seconds / 8;
-    size_t left = 0;
     mx_status status = MX_OK;
-    for (size_t i = 0; i < w->n && status == MX_OK; i++) {
+    for (size_t i = 0; i < w->n && status == MX_OK && !w->must_end; i++) {
         if (!w->candidates[i].is_out)
             status = check(w, &w->candidates[i], err);
-        left += !w->candidates[i].is_out;
     }
-    while (status == MX_OK && left) {
-        for (size_t i = 0; i < w->n && status == MX_OK; i++) {
+    for (;;) {
+        for (size_t i = 0; i < w->n && status == MX_OK && !w->must_end; i++) {
             if (!w->candidates[i].is_out && tool_now() < w->deadline)
                 status = measure(w, &w->candidates[i], seconds, err);
         }
-        if (status != MX_OK || seconds >= w->options->seconds || tool_now() >= w->deadline)
-            break;
+        size_t left = count_left(w);
+        if (status != MX_OK || w->must_end || !left || seconds >= w->options->seconds ||
+            tool_now() >= w->deadline)
+            return status;
         qsort(w->candidates, w->n, sizeof(*w->candidates), by_time);
         left = left / 2 > FINALISTS ? left / 2 : left < FINALISTS ? left : FINALISTS;
         for (size_t i = left; i < w->n; i++)
             w->candidates[i].is_out = 1;
         seconds *= 2;
     }
-    return status;
 }
 
 static mx_status say_model(worker *w, mx_error *err)
@@ -298,49 +332,99 @@ static mx_status open_file(worker *w, mx_error *err)
     return status == MX_OK ? mxrt_tune_open(name, 1, &w->file, err) : status;
 }
 
+/* Memory is only made where something is left to be measured. */
 static mx_status work(worker *w, mx_error *err)
 {
-    mx_status status = engine_open(&w->options->engine, &w->engine, err);
-    if (status == MX_OK)
-        fprintf(w->out, "D %s: %s\n", w->engine.info.uri, w->engine.info.name);
-    if (status == MX_OK)
-        status = point_init(&w->point, &w->engine, 1, err);
+    mx_status status = point_place(&w->point, &w->engine, err);
     if (status == MX_OK)
         status = list_candidates(w, err);
-    if (status == MX_OK)
-        status = open_file(w, err);
     if (status == MX_OK)
         status = say_model(w, err);
     if (status == MX_OK)
         status = recall(w, err);
     if (status == MX_OK)
         status = leave_out(w, err);
+    if (status != MX_OK || !count_left(w))
+        return status;
+    status = point_init(&w->point, &w->engine, POINT_ROTATE, err);
     if (status == MX_OK)
         status = make_expected(w, err);
     return status == MX_OK ? run_rounds(w, err) : status;
 }
 
-int tune_child(const tune_options *options, const tune_problem *problem, double deadline, FILE *out)
+static void begin_problem(worker *w, const tune_problem *problem, int index)
 {
-    worker w = {.options = options, .problem = problem, .out = out, .deadline = deadline};
+    w->problem = problem;
+    w->point = (tool_point){.op = problem->what.op,
+                            .format = problem->what.format,
+                            .dtype = problem->what.dtype,
+                            .shape = problem->what.shape};
+    fprintf(w->out, "P %d\n", index);
+    fflush(w->out);
+}
+
+static void end_problem(worker *w)
+{
+    for (size_t i = 0; i < w->n && w->candidates; i++)
+        mxrt_plan_destroy(w->candidates[i].plan);
+    free(w->candidates);
+    free(w->expected);
+    free(w->found);
+    mxrt_device_free(w->engine.device, w->poison);
+    point_finish(&w->point);
+    w->candidates = NULL;
+    w->expected = w->found = NULL;
+    w->poison = NULL;
+    w->n = 0;
+}
+
+/* Returns 0 when all problems, or the time, have come to their end. */
+static int work_all(worker *w, const tune_problem *problems, int first, int n)
+{
+    for (int i = first; i < n && tool_now() < w->deadline; i++) {
+        mx_error err = {MX_OK, ""};
+        begin_problem(w, &problems[i], i);
+        mx_status status = work(w, &err);
+        end_problem(w);
+        if (status != MX_OK)
+            fprintf(w->out, "E %s\n", err.message);
+        if (w->must_end || status == MX_ERR_DEVICE) {
+            fprintf(w->out, "R\n");
+            return TOOL_EXIT_FAILURE;
+        }
+        fprintf(w->out, "Q\n");
+        fflush(w->out);
+    }
+    fprintf(w->out, "Z\n");
+    return 0;
+}
+
+static mx_status open_all(worker *w, mx_error *err)
+{
+    const mxrt_context_options no_files = {.tune_file = ""};
+    mx_status status = engine_open(&w->options->engine, &w->engine, err);
+    if (status == MX_OK)
+        fprintf(w->out, "D %s: %s\n", w->engine.info.uri, w->engine.info.name);
+    if (status == MX_OK)
+        status = mxrt_context_create(&no_files, &w->host.context, err);
+    if (status == MX_OK)
+        status = mxrt_device_open(w->host.context, "host", &w->host.device, err);
+    return status == MX_OK ? open_file(w, err) : status;
+}
+
+int tune_child(const tune_options *options, const tune_problem *problems, int first, int n,
+               double deadline, FILE *out)
+{
+    worker w = {.options = options, .out = out, .deadline = deadline};
     mx_error err = {MX_OK, ""};
-    w.point = (tool_point){.op = problem->op,
-                           .format = problem->format,
-                           .dtype = problem->dtype,
-                           .shape = problem->shape};
-    mx_status status = work(&w, &err);
-    if (status != MX_OK)
-        fprintf(out, "E %s\n", err.message);
+    int code = TOOL_EXIT_FAILURE;
+    if (open_all(&w, &err) == MX_OK)
+        code = work_all(&w, problems, first, n);
     else
-        fprintf(out, "Z\n");
+        fprintf(out, "X %s\n", err.message);
     fflush(out);
-    for (size_t i = 0; i < w.n && w.candidates; i++)
-        mxrt_plan_destroy(w.candidates[i].plan);
-    free(w.candidates);
-    free(w.expected);
-    free(w.found);
     mxrt_tune_close(w.file);
-    point_finish(&w.point);
+    engine_close(&w.host);
     engine_close(&w.engine);
-    return status == MX_OK ? 0 : TOOL_EXIT_FAILURE;
+    return code;
 }

@@ -37,16 +37,16 @@ mx_status tune_write_json(const char *path, const char *device, const tune_probl
     mx_status status = start(path, &out, err);
     for (int i = 0; i < n && status == MX_OK; i++) {
         const tune_problem *p = &problems[i];
-        tool_shape_text((size_t)p->shape->ndim, p->shape->shape, shape);
+        tool_shape_text((size_t)p->what.shape->ndim, p->what.shape->shape, shape);
         for (int k = 0; k < p->n_results; k++) {
             const tune_result *r = &p->results[k];
-            json_t *line =
-                json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:s,s:f,s:f,s:I,s:I,s:f,s:b,s:s}", "device",
-                          device, "op", mx_op_name(p->op), "format", mx_format_get(p->format)->name,
-                          "dtype", mx_dtype_get(p->dtype)->name, "shape", shape, "axis",
-                          p->shape->axis, "variant", r->variant, "ms", r->ms, "spread", r->spread,
-                          "samples", (json_int_t)r->samples, "bytes", (json_int_t)p->bytes, "gbps",
-                          gbps(p, r), "model", !strcmp(p->model, r->variant), "note", r->note);
+            json_t *line = json_pack(
+                "{s:s,s:s,s:s,s:s,s:s,s:i,s:s,s:f,s:f,s:I,s:I,s:f,s:b,s:s}", "device", device, "op",
+                mx_op_name(p->what.op), "format", mx_format_get(p->what.format)->name, "dtype",
+                mx_dtype_get(p->what.dtype)->name, "shape", shape, "axis", p->what.shape->axis,
+                "variant", r->variant, "ms", r->ms, "spread", r->spread, "samples",
+                (json_int_t)r->samples, "bytes", (json_int_t)p->bytes, "gbps", gbps(p, r), "model",
+                !strcmp(p->model, r->variant), "note", r->note);
             json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(6));
             fputc('\n', out);
             json_decref(line);
@@ -75,9 +75,10 @@ static void put_text(FILE *out, const char *text)
 static void put_title(FILE *out, const tune_problem *p)
 {
     char shape[TOOL_SHAPE_BYTES];
-    fprintf(out, "%s %s %s, %s, axis %d", mx_op_name(p->op), mx_format_get(p->format)->name,
-            mx_dtype_get(p->dtype)->name,
-            tool_shape_text((size_t)p->shape->ndim, p->shape->shape, shape), p->shape->axis);
+    fprintf(out, "%s %s %s, %s, axis %d", mx_op_name(p->what.op),
+            mx_format_get(p->what.format)->name, mx_dtype_get(p->what.dtype)->name,
+            tool_shape_text((size_t)p->what.shape->ndim, p->what.shape->shape, shape),
+            p->what.shape->axis);
 }
 
 /* Speed of every variant, the model's choice dark. */
