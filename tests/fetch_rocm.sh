@@ -11,10 +11,8 @@ usage() {
     exit 2
 }
 
-cannot() {
-    echo "fetch_rocm.sh: $1" >&2
-    exit 77
-}
+# shellcheck source-path=SCRIPTDIR source=debian_folder.sh
+. "$(dirname "$0")/debian_folder.sh"
 
 [ $# -eq 2 ] || usage
 version=$1
@@ -31,57 +29,12 @@ case $version in
     ;;
 *) usage ;;
 esac
-if ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
-    cannot "no apt-get or dpkg here"
-fi
-[ "$(dpkg --print-architecture)" = amd64 ] || cannot "the libraries are for amd64 only"
-
-mkdir -p "$2"
-folder=$(cd "$2" && pwd)
-result=$folder/rocm$version
-libraries=$result/usr/lib/x86_64-linux-gnu
-exec 9>"$folder/lock"
-flock 9
-if [ -e "$result/.complete" ]; then
-    echo "$libraries"
-    exit 0
-fi
-
-mirror=$( (cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true) |
-    sed -nE 's,^(URIs:|deb( +\[[^]]*\])?) +([a-z+]+:[^ ]+/debian/?)( .*)?$,\3,p' | sed 1q)
-[ -n "$mirror" ] || cannot "the apt sources name no Debian mirror"
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -e $keyring ] || cannot "no $keyring: install debian-archive-keyring"
-
-apt=$folder/apt$version
-rm -rf "$apt" "$result"
-mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$apt/debs"
-touch "$apt/status"
-for suite in $suites; do
-    echo "deb [signed-by=$keyring] $mirror $suite main"
-done >"$apt/sources.list"
-cat >"$apt/apt.conf" <<END
-Dir::State "$apt/state";
-Dir::State::status "$apt/status";
-Dir::Cache "$apt/cache";
-Dir::Etc::sourcelist "$apt/sources.list";
-Dir::Etc::sourceparts "/nonexistent";
-Acquire::Check-Valid-Until "false";
-Acquire::Languages "none";
-Acquire::Retries "1";
-Acquire::http::Timeout "20";
-APT::Sandbox::User "$(id -un)";
-APT::Architecture "amd64";
-END
-export APT_CONFIG=$apt/apt.conf
-apt-get update --error-on=any >"$apt/log" 2>&1 || cannot "apt-get update: $(tail -n 1 "$apt/log")"
-# Words of the list are package names.
+# Words of the lists are suites and package names.
 # shellcheck disable=SC2086
-(cd "$apt/debs" && apt-get download $packages >"$apt/log" 2>&1) ||
-    cannot "apt-get download: $(tail -n 1 "$apt/log")"
-for package in "$apt"/debs/*.deb; do
-    dpkg -x "$package" "$result"
+debian_open "$2" "rocm$version" $suites
+# shellcheck disable=SC2086
+(cd "$debian_apt/debs" && debian_run download $packages)
+for package in "$debian_apt"/debs/*.deb; do
+    dpkg -x "$package" "$debian_result"
 done
-rm -rf "$apt"
-touch "$result/.complete"
-echo "$libraries"
+debian_close

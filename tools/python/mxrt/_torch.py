@@ -1,0 +1,398 @@
+"""The functions on torch tensors, and the same as torch operators (torch.ops.mxrt).
+
+Plain tensors go straight to libmxrt. What is more than a plain tensor (under torch.compile, vmap, a
+dispatch mode, with a gradient to come) goes through the operators.
+"""
+
+import ctypes
+
+import torch
+
+from . import _formats as formats
+from . import _library as lib
+from ._runtime import runtime
+
+_TYPES = {torch.float32: formats.DL_TYPES["float32"], torch.bfloat16: formats.DL_TYPES["bfloat16"],
+          torch.float16: formats.DL_TYPES["float16"], torch.uint8: formats.DL_TYPES["uint8"]}
+_CONVERTED = (torch.float32, torch.bfloat16)
+_PLAIN = (torch.float32, torch.bfloat16, torch.float16)
+_MAX_PLANS = 4096
+
+_SCHEME = "hip" if torch.version.hip else "cuda"
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+
+# ---- What is checked before libmxrt is asked ----
+
+def _check_tensor(x, name, dtypes):
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
+    if x.layout != torch.strided:
+        raise TypeError(f"{name} must be a strided tensor, its layout is {x.layout}")
+    if x.dtype not in dtypes:
+        raise TypeError(f"{name} must be one of {', '.join(map(str, dtypes))}, got {x.dtype}")
+
+
+def _check_out_dtype(dtype, dtypes):
+    if dtype not in dtypes:
+        raise TypeError(f"out_dtype must be one of {', '.join(map(str, dtypes))}, got {dtype}")
+
+
+def _shape_of(out_shape):
+    try:
+        return tuple(out_shape)
+    except TypeError:
+        raise TypeError(f"out_shape must be a sequence of sizes, got {out_shape!r}") from None
+
+
+def _prepare_to(x, target_dtype, axis):
+    _, block_bytes = formats.choose(formats.CONVERTED, target_dtype, "target_dtype")
+    _check_tensor(x, "data_hp", _CONVERTED)
+    return formats.packed_shape(x.shape, axis, block_bytes)
+
+
+def _prepare_from(packed, target_dtype, out_dtype, out_shape, axis):
+    """The shape in memory of the result."""
+    _, block_bytes = formats.choose(formats.CONVERTED, target_dtype, "target_dtype")
+    _check_out_dtype(out_dtype, _CONVERTED)
+    _check_tensor(packed, "packed", (torch.uint8,))
+    formats.check_packed(packed.shape, target_dtype, block_bytes, out_shape, axis)
+    return formats.swapped(out_shape, axis)
+
+
+def _prepare_qdq(x, format, axis, profile):
+    formats.choose(formats.PACKED, format, "format")
+    formats.choose(formats.PROFILES, profile, "profile")
+    _check_tensor(x, "x", _PLAIN)
+    formats.axis_within(axis, x.ndim)
+
+
+def _prepare_ocp(x, format, axis, two_d):
+    _, block_bytes = formats.choose(formats.OCP, format, "format")
+    _check_tensor(x, "x", _PLAIN)
+    return formats.ocp_shapes(x.shape, axis, block_bytes, two_d)
+
+
+def _prepare_ocp_from(data, scales, format, out_dtype, out_shape, axis, two_d):
+    _, block_bytes = formats.choose(formats.OCP, format, "format")
+    _check_out_dtype(out_dtype, _PLAIN)
+    _check_tensor(data, "data", (torch.uint8,))
+    _check_tensor(scales, "scales", (torch.uint8,))
+    formats.check_ocp(data.shape, scales.shape, format, block_bytes, out_shape, axis, two_d)
+    return formats.swapped(out_shape, axis)
+
+
+# ---- Calls ----
+
+def _tensor(x, device):
+    return lib.tensor(x.data_ptr(), device, _TYPES[x.dtype], x.shape, x.stride())
+
+
+def _stream(device):
+    if device.type != "cuda":
+        return None
+    if _raw_stream:
+        return _raw_stream(device.index)
+    return torch.cuda.current_stream(device).cuda_stream
+
+
+def _uri(device):
+    if device.type == "cpu":
+        return "host"
+    if device.type == "cuda":
+        return f"{_SCHEME}:{device.index}"
+    raise ValueError(f"tensors on {device} have no kernels here; move them to the CPU or a GPU")
+
+
+def _call(function, before, inputs, outputs):
+    """function(device, *before, *inputs, *outputs, stream); all tensors on one device."""
+    first = inputs[0].device
+    for x in inputs[1:]:
+        if x.device != first:
+            raise ValueError(f"tensors are on {first} and on {x.device}; move them to one device")
+    handle, device = runtime.device(_uri(first))
+    try:
+        runtime.call(function, handle, *before, *(_tensor(x, device) for x in (*inputs, *outputs)),
+                     _stream(first))
+    except ValueError:
+        # Inputs whose elements overlap in memory (as_strided, expand of a view) need a copy.
+        if all(x.is_contiguous() for x in inputs):
+            raise
+        inputs = [x.contiguous() for x in inputs]
+        runtime.call(function, handle, *before, *(_tensor(x, device) for x in (*inputs, *outputs)),
+                     _stream(first))
+
+
+def _to(x, target_dtype, axis):
+    packed = torch.empty(_prepare_to(x, target_dtype, axis), dtype=torch.uint8, device=x.device)
+    _call("mxrt_convert_to", (formats.CONVERTED[target_dtype][0], axis), [x], [packed])
+    return packed
+
+
+def _from(packed, target_dtype, out_dtype, out_shape, axis):
+    shape = _prepare_from(packed, target_dtype, out_dtype, out_shape, axis)
+    y = torch.empty(shape, dtype=out_dtype, device=packed.device).transpose(axis, -1)
+    _call("mxrt_convert_from", (formats.CONVERTED[target_dtype][0], axis), [packed], [y])
+    return y
+
+
+def _qdq(x, format, axis, profile):
+    _prepare_qdq(x, format, axis, profile)
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    _call("mxrt_quantize_dequantize",
+          (formats.PACKED[format][0], formats.PROFILES[profile], axis), [x], [y])
+    return y
+
+
+def _ocp_to(x, format, axis, options):
+    shapes = _prepare_ocp(x, format, axis, options["two_d"])
+    data, scales = (torch.empty(shape, dtype=torch.uint8, device=x.device) for shape in shapes)
+    _call("mxrt_ocp_quantize", (formats.OCP[format][0], formats.ocp_struct(options), axis), [x],
+          [data, scales])
+    return data, scales
+
+
+def _ocp_from(data, scales, format, out_dtype, out_shape, axis, options):
+    shape = _prepare_ocp_from(data, scales, format, out_dtype, out_shape, axis, options["two_d"])
+    y = torch.empty(shape, dtype=out_dtype, device=data.device).transpose(axis, -1)
+    _call("mxrt_ocp_dequantize", (formats.OCP[format][0], formats.ocp_struct(options), axis),
+          [data, scales], [y])
+    return y
+
+
+def _ocp_qdq(x, format, axis, options):
+    _prepare_ocp(x, format, axis, options["two_d"])
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    _call("mxrt_ocp_qdq", (formats.OCP[format][0], formats.ocp_struct(options), axis), [x], [y])
+    return y
+
+
+# ---- GPUs: a call that was made before is a look-up and a launch ----
+
+class _Plan:
+    """A plan of libmxrt and the shape to allocate for its result."""
+
+    __slots__ = ("handle", "shape")
+
+    def __init__(self, handle, shape):
+        self.handle, self.shape = handle, shape
+
+
+def _plan(key, op, format, profile, axis, x, y, shape):
+    """Plans the call that has just been made on x and y; what cannot be planned stays slow."""
+    handle, device = runtime.device(_uri(x.device))
+    request = lib.PlanRequest(op=op, format=format, profile=profile, axis=axis,
+                              in_=ctypes.pointer(_tensor(x, device)),
+                              out=ctypes.pointer(_tensor(y, device)))
+    plan, error = ctypes.c_void_p(), lib.CError()
+    if runtime.library.mxrt_plan_create(handle, request, plan, error) != lib.OK:
+        return
+    if len(runtime.plans) >= _MAX_PLANS:
+        # Nothing runs one of them: their calls keep the interpreter's lock.
+        plans, runtime.plans = runtime.plans, {}
+        for old in plans.values():
+            runtime.locked.mxrt_plan_destroy(old.handle)
+    runtime.plans[key] = _Plan(plan, shape)
+
+
+def _to_gpu(x, target_dtype, axis):
+    data = x.data_ptr()
+    key = (0, target_dtype, axis, x.dtype, x.device, x.shape, x.stride(), data & 15)
+    plan = runtime.plans.get(key)
+    if plan is None:
+        packed = _to(x, target_dtype, axis)
+        _plan(key, formats.OP_TO, formats.CONVERTED[target_dtype][0], 0, axis, x, packed,
+              packed.shape)
+        return packed
+    packed = torch.empty(plan.shape, dtype=torch.uint8, device=x.device)
+    if runtime.locked.mxrt_plan_run(plan.handle, data, packed.data_ptr(), _stream(x.device), None):
+        return _to(x, target_dtype, axis)
+    return packed
+
+
+def _from_gpu(packed, target_dtype, out_dtype, out_shape, axis):
+    data = packed.data_ptr()
+    key = (1, target_dtype, axis, out_dtype, packed.device, packed.shape, packed.stride(),
+           data & 15, out_shape)
+    plan = runtime.plans.get(key)
+    if plan is None:
+        y = _from(packed, target_dtype, out_dtype, out_shape, axis)
+        _plan(key, formats.OP_FROM, formats.CONVERTED[target_dtype][0], 0, axis, packed, y,
+              tuple(formats.swapped(out_shape, axis)))
+        return y
+    y = torch.empty(plan.shape, dtype=out_dtype, device=packed.device).transpose(axis, -1)
+    if runtime.locked.mxrt_plan_run(plan.handle, data, y.data_ptr(), _stream(y.device), None):
+        return _from(packed, target_dtype, out_dtype, out_shape, axis)
+    return y
+
+
+def _qdq_gpu(x, format, axis, profile):
+    data = x.data_ptr()
+    key = (2, format, axis, x.dtype, x.device, x.shape, x.stride(), data & 15, profile)
+    plan = runtime.plans.get(key)
+    if plan is None:
+        y = _qdq(x, format, axis, profile)
+        _plan(key, formats.OP_QDQ, formats.PACKED[format][0], formats.PROFILES[profile], axis, x, y,
+              y.shape)
+        return y
+    y = torch.empty(plan.shape, dtype=x.dtype, device=x.device)
+    if runtime.locked.mxrt_plan_run(plan.handle, data, y.data_ptr(), _stream(x.device), None):
+        return _qdq(x, format, axis, profile)
+    return y
+
+
+def _to_any(x, target_dtype, axis):
+    return (_to_gpu if x.is_cuda else _to)(x, target_dtype, axis)
+
+
+def _from_any(packed, target_dtype, out_dtype, out_shape, axis):
+    out_shape = tuple(out_shape)
+    return (_from_gpu if packed.is_cuda else _from)(packed, target_dtype, out_dtype, out_shape, axis)
+
+
+def _qdq_any(x, format, axis, profile):
+    return (_qdq_gpu if x.is_cuda else _qdq)(x, format, axis, profile)
+
+
+# ---- Operators ----
+
+_OCP_ARGS = ("int scale_rule, int rounding, int seed, int zero_byte, int min_byte, float min_amax, "
+             "bool plus_zero, bool nan_scale, bool overflow, bool two_d, bool hadamard")
+_OCP_NAMES = [part.split()[-1] for part in _OCP_ARGS.split(",")]
+
+
+def _pack_options(options):
+    """Options as operator arguments: the seed as a signed number, flags as bool."""
+    values = dict(options)
+    values["seed"] -= (values["seed"] >> 63) << 64
+    for name in formats.FLAGS:
+        values[name] = bool(values[name])
+    return [values[name] for name in _OCP_NAMES]
+
+
+def _unpack_options(values):
+    options = dict(zip(_OCP_NAMES, values))
+    options["seed"] &= 2**64 - 1
+    return options
+
+
+def _define(name, schema, run, fake, straight_through=False):
+    full = "mxrt::" + name
+    torch.library.define(full, schema)
+    torch.library.impl(full, ("cpu", "cuda"), run)
+    torch.library.register_fake(full, fake)
+    if straight_through:
+        n_others = schema.split("->")[0].count(",")
+        torch.library.register_autograd(full, lambda ctx, grad: (grad, *[None] * n_others))
+
+
+def _fake_to(data_hp, target_dtype, axis=-1):
+    return data_hp.new_empty(_prepare_to(data_hp, target_dtype, axis), dtype=torch.uint8)
+
+
+def _fake_from(packed, target_dtype, out_dtype, out_shape, axis=-1):
+    shape = _prepare_from(packed, target_dtype, out_dtype, out_shape, axis)
+    return packed.new_empty(shape, dtype=out_dtype).transpose(axis, -1)
+
+
+def _fake_qdq(x, format, axis=-1, profile="packed"):
+    _prepare_qdq(x, format, axis, profile)
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _fake_ocp_to(x, format, axis, *options):
+    shapes = _prepare_ocp(x, format, axis, _unpack_options(options)["two_d"])
+    return tuple(x.new_empty(shape, dtype=torch.uint8) for shape in shapes)
+
+
+def _fake_ocp_from(data, scales, format, out_dtype, out_shape, axis, two_d):
+    shape = _prepare_ocp_from(data, scales, format, out_dtype, out_shape, axis, two_d)
+    return data.new_empty(shape, dtype=out_dtype).transpose(axis, -1)
+
+
+def _fake_ocp_qdq(x, format, axis, *options):
+    _prepare_ocp(x, format, axis, _unpack_options(options)["two_d"])
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+_define("convert_to_mx", "(Tensor data_hp, str target_dtype, int axis=-1) -> Tensor",
+        lambda x, target_dtype, axis=-1: _to_any(x, target_dtype, axis), _fake_to)
+_define("convert_from_mx",
+        "(Tensor packed, str target_dtype, ScalarType out_dtype, SymInt[] out_shape, int axis=-1)"
+        " -> Tensor",
+        lambda packed, target_dtype, out_dtype, out_shape, axis=-1:
+        _from_any(packed, target_dtype, out_dtype, out_shape, axis), _fake_from)
+_define("qdq", '(Tensor x, str format, int axis=-1, str profile="packed") -> Tensor',
+        lambda x, format, axis=-1, profile="packed": _qdq_any(x, format, axis, profile), _fake_qdq,
+        straight_through=True)
+_define("ocp_quantize", f"(Tensor x, str format, int axis, {_OCP_ARGS}) -> (Tensor, Tensor)",
+        lambda x, format, axis, *options: _ocp_to(x, format, axis, _unpack_options(options)),
+        _fake_ocp_to)
+_define("ocp_dequantize",
+        "(Tensor data, Tensor scales, str format, ScalarType out_dtype, SymInt[] out_shape, "
+        "int axis, bool two_d) -> Tensor",
+        lambda data, scales, format, out_dtype, out_shape, axis, two_d:
+        _ocp_from(data, scales, format, out_dtype, tuple(out_shape), axis,
+                  formats.ocp_options(two_d=two_d)),
+        _fake_ocp_from)
+_define("ocp_qdq", f"(Tensor x, str format, int axis, {_OCP_ARGS}) -> Tensor",
+        lambda x, format, axis, *options: _ocp_qdq(x, format, axis, _unpack_options(options)),
+        _fake_ocp_qdq, straight_through=True)
+
+_ops = torch.ops.mxrt
+_n_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+_functorch = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+_EXACT = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_plain(x):
+    """Whether x is a tensor with memory and nothing watches what is done with it."""
+    return (type(x) in _EXACT and _n_modes is not None and not _n_modes() and
+            _functorch is not None and _functorch() is None and not x.is_neg() and
+            (x.is_cpu or x.is_cuda))
+
+
+# Below, operators check their arguments themselves; under torch.compile their fake forms do, whose
+# message is kept.
+
+def _needs_grad(x):
+    return isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled()
+
+
+def convert_to_mx(data_hp, target_dtype, axis=-1):
+    if not torch.compiler.is_compiling() and _is_plain(data_hp):
+        return _to_any(data_hp, target_dtype, axis)
+    return _ops.convert_to_mx(data_hp, target_dtype, axis)
+
+
+def convert_from_mx(packed, target_dtype, out_dtype, out_shape, axis=-1):
+    out_shape = _shape_of(out_shape)
+    if not torch.compiler.is_compiling() and _is_plain(packed):
+        return _from_any(packed, target_dtype, out_dtype, out_shape, axis)
+    return _ops.convert_from_mx(packed, target_dtype, out_dtype, out_shape, axis)
+
+
+def qdq(x, format, axis=-1, profile="packed"):
+    if not torch.compiler.is_compiling() and _is_plain(x) and not _needs_grad(x):
+        return _qdq_any(x, format, axis, profile)
+    return _ops.qdq(x, format, axis, profile)
+
+
+def ocp_quantize(x, format, axis, options):
+    if not torch.compiler.is_compiling() and _is_plain(x):
+        return _ocp_to(x, format, axis, options)
+    return _ops.ocp_quantize(x, format, axis, *_pack_options(options))
+
+
+def ocp_dequantize(data, scales, format, out_dtype, out_shape, axis, options):
+    out_shape = _shape_of(out_shape)
+    two_d = bool(options["two_d"])
+    if not torch.compiler.is_compiling() and _is_plain(data) and _is_plain(scales):
+        return _ocp_from(data, scales, format, out_dtype, out_shape, axis, options)
+    return _ops.ocp_dequantize(data, scales, format, out_dtype, out_shape, axis, two_d)
+
+
+def ocp_qdq(x, format, axis, options):
+    if not torch.compiler.is_compiling() and _is_plain(x) and not _needs_grad(x):
+        return _ocp_qdq(x, format, axis, options)
+    return _ops.ocp_qdq(x, format, axis, *_pack_options(options))
