@@ -11,7 +11,7 @@
 #include <zstd.h>
 
 #include <mxgen/error.h>
-#include <mxgen/format.h>
+#include <mxgen/gemm.h>
 #include <mxgen/pack.h>
 #include <mxgen/pack_checksum.h>
 
@@ -197,28 +197,49 @@ mx_status mxgen_pack_writer_object(mxgen_pack_writer *writer, const char *target
     return status;
 }
 
-/* The names that the reader will insist on. */
-static mx_status check_variant(const mxgen_pack_variant *v, mx_error *err)
+/* What of a product's key is unknown, or NULL. */
+static const char *unknown_in_gemm(const mxgen_pack_variant *v)
+{
+    mx_gemm_pass pass;
+    mx_gemm_element left, right;
+    mx_gemm_mode mode;
+    if (strcmp(v->op, "gemm_step") && mx_gemm_pass_parse(v->op, &pass))
+        return "op";
+    return mx_gemm_format_parse(v->format, &left, &right) ? "format"
+           : mx_gemm_mode_parse(v->profile, &mode)        ? "profile"
+                                                          : NULL;
+}
+
+static const char *unknown_in_block_operation(const mxgen_pack_variant *v)
 {
     mx_op op;
     mx_format format;
-    mx_dtype dtype;
     mx_profile profile;
+    return mx_op_parse(v->op, &op)                  ? "op"
+           : mx_format_parse(v->format, &format)    ? "format"
+           : mx_profile_parse(v->profile, &profile) ? "profile"
+                                                    : NULL;
+}
+
+/* The names that the reader will look for. */
+static mx_status check_variant(const mxgen_pack_variant *v, mx_error *err)
+{
+    mx_dtype dtype;
     mx_layout layout;
-    const char *const texts[] = {v->target,     v->name,        v->symbol,   v->params_json,
-                                 v->rules_json, v->launch_json, v->info_json};
+    const char *const texts[] = {v->target,      v->op,         v->name,        v->symbol,
+                                 v->params_json, v->rules_json, v->launch_json, v->info_json};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (!texts[i] || !texts[i][0])
             return mx_fail(err, MX_ERR_INVALID, "kernel pack: variant \"%s\" lacks a text",
                            v->name ? v->name : "");
     }
-    const char *unknown = mx_op_parse(v->op, &op)                  ? "op"
-                          : mx_format_parse(v->format, &format)    ? "format"
-                          : mx_dtype_parse(v->dtype, &dtype)       ? "dtype"
-                          : mx_profile_parse(v->profile, &profile) ? "profile"
-                          : mx_layout_parse(v->layout, &layout)    ? "layout"
-                          : v->rank < 0                            ? "rank"
-                                                                   : NULL;
+    const char *unknown =
+        strncmp(v->op, "gemm_", 5) ? unknown_in_block_operation(v) : unknown_in_gemm(v);
+    if (!unknown)
+        unknown = mx_dtype_parse(v->dtype, &dtype)      ? "dtype"
+                  : mx_layout_parse(v->layout, &layout) ? "layout"
+                  : v->rank < 0                         ? "rank"
+                                                        : NULL;
     if (unknown)
         return mx_fail(err, MX_ERR_INVALID, "kernel pack: variant \"%s\": unknown %s", v->name,
                        unknown);

@@ -9,7 +9,8 @@ typedef struct mxrt_backend mxrt_backend;               /* one opened device of 
 typedef struct mxrt_backend_module mxrt_backend_module; /* one loaded code object */
 typedef struct mxrt_backend_kernel mxrt_backend_kernel; /* one entry of it; dies with it */
 
-struct mxrt_problem; /* runtime/problem.h */
+struct mxrt_problem;      /* runtime/problem.h */
+struct mxrt_gemm_problem; /* runtime/gemm_problem.h */
 
 /* A launch whose choices are all made. `args` is the argument block, `arg_offsets` where each of
  * the `n_args` arguments lies in it. */
@@ -73,6 +74,9 @@ typedef struct mxrt_backend_ops {
     /* Runs the plain C reference on the device's memory; NULL where it cannot. No allocation. */
     mx_status (*reference)(mxrt_backend *backend, const struct mxrt_problem *problem,
                            mx_error *err);
+    /* The same of grouped GEMM. */
+    mx_status (*gemm_reference)(mxrt_backend *backend, const struct mxrt_gemm_problem *problem,
+                                mx_error *err);
 } mxrt_backend_ops;
 
 extern const mxrt_backend_ops mxrt_backend_host;

@@ -14,6 +14,7 @@
 #include "runtime/host_object.h"
 #include "runtime/host_pool.h"
 #include "runtime/reference.h"
+#include "runtime/reference_gemm.h"
 
 #define ALLOC_ALIGN 4096
 #define MAX_TARGETS 3
@@ -282,6 +283,24 @@ static mx_status host_reference(mxrt_backend *backend, const mxrt_problem *probl
     return MX_OK;
 }
 
+static void run_gemm_reference(void *user, int64_t begin, int64_t end)
+{
+    mxrt_reference_gemm_tiles(user, begin, end);
+}
+
+static mx_status host_gemm_reference(mxrt_backend *backend, const mxrt_gemm_problem *problem,
+                                     mx_error *err)
+{
+    mxrt_gemm_problem job = *problem;
+    int64_t n_tiles = mxrt_reference_gemm_count(&job);
+
+    (void)err;
+    mxrt_reference_gemm_status(&job);
+    mxrt_host_pool_run(backend->pool, n_tiles, mxrt_host_pool_chunk(backend->pool, n_tiles, 0),
+                       run_gemm_reference, &job);
+    return MX_OK;
+}
+
 /* ---- Memory and time ---- */
 
 static mx_status host_alloc(mxrt_backend *backend, size_t size_bytes, void **out, mx_error *err)
@@ -385,4 +404,5 @@ const mxrt_backend_ops mxrt_backend_host = {
     .synchronize = host_synchronize,
     .time = host_time,
     .reference = host_reference,
+    .gemm_reference = host_gemm_reference,
 };

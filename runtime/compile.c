@@ -81,8 +81,9 @@ static mx_status check_contents(const mxrt_pack *pack, const mxrt_compile_reques
 {
     for (size_t i = 0; i < mxrt_pack_variant_count(pack); i++) {
         const mxrt_pack_key *key = mxrt_pack_key_of(pack, i);
-        if (key->op == request->op && key->format == request->format &&
-            key->dtype == request->dtype && key->profile == request->profile)
+        if (key->family == MXRT_PACK_BLOCKS && key->op == request->op &&
+            key->format == request->format && key->dtype == request->dtype &&
+            key->profile == request->profile)
             return check_objects(pack, err);
     }
     return mx_fail(err, MX_ERR_NOT_FOUND, "%s has no kernel for %s %s %s (%s)", path,

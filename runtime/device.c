@@ -55,6 +55,8 @@ void mxrt_device_close(mxrt_device *device)
         return;
     for (int i = 0; i < MXRT_TABLE_COUNT; i++)
         mxrt_kernel_table_destroy(atomic_load(&device->tables[i]));
+    for (int i = 0; i < MXRT_GEMM_TABLE_COUNT; i++)
+        mxrt_gemm_table_destroy(atomic_load(&device->gemm_tables[i]));
     while (device->modules) {
         mxrt_module *next = device->modules->next;
         device->ops->module_unload(device->backend, device->modules->module);
@@ -214,10 +216,13 @@ mx_status mxrt_device_launch(mxrt_device *device, const mxrt_problem *problem,
 {
     _Alignas(16) unsigned char args[MXPACK_MAX_ARGS * sizeof(int64_t)];
     const mxrt_variant *variant = selection->variant;
+    const void *buffers[MXRT_BUFFER_COUNT];
 
     if (!variant)
         return device->ops->reference(device->backend, problem, err);
-    mxrt_selection_args(selection, problem, args);
+    for (int i = 0; i < MXRT_BUFFER_COUNT; i++)
+        buffers[i] = problem->buffers[i].data;
+    mxrt_selection_args(selection, buffers, args);
     mxrt_launch launch = {
         .kernel = variant->kernel,
         .lds_bytes = selection->lds_bytes,

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "runtime/gemm_table.h"
 #include "runtime/kernel_table.h"
 
 #define MXRT_TABLE_COUNT (MX_OP_COUNT * MX_FORMAT_COUNT * MX_DTYPE_COUNT * MX_PROFILE_COUNT)
@@ -37,6 +38,7 @@ struct mxrt_device {
     /* Published when complete, then never changed until the device is closed; one with compiled
      * kernels may take its place. */
     _Atomic(mxrt_kernel_table *) tables[MXRT_TABLE_COUNT];
+    _Atomic(mxrt_gemm_table *) gemm_tables[MXRT_GEMM_TABLE_COUNT];
 
     pthread_mutex_t compile_lock; /* taken before the other one; held while a compiler runs */
     _Atomic(mxrt_compiled *) compiled[MXRT_TABLE_COUNT]; /* NULL: not tried */

@@ -135,7 +135,8 @@ static void list_packs(const mxrt_device *device, listing *targets, listing *key
             const mxrt_pack_key *key = mxrt_pack_key_of(device->packs[p], i);
             mxrt_variant_info info;
             char word[80];
-            if (mxrt_pack_variant(device->packs[p], i, &info, NULL))
+            if (key->family != MXRT_PACK_BLOCKS ||
+                mxrt_pack_variant(device->packs[p], i, &info, NULL))
                 continue;
             list_word(targets, info.target);
             if (strcmp(info.target, device->info.target) != 0)

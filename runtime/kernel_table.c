@@ -69,7 +69,8 @@ static int find_target(const mxrt_device *device, const char *target)
 
 static int matches(const mxrt_pack_key *key, const mxrt_table_key *wanted)
 {
-    return key->op == wanted->op && key->format == wanted->format && key->dtype == wanted->dtype &&
+    return key->family == MXRT_PACK_BLOCKS && key->op == wanted->op &&
+           key->format == wanted->format && key->dtype == wanted->dtype &&
            key->profile == wanted->profile;
 }
 
@@ -132,10 +133,10 @@ static mx_status collect(const mxrt_device *device, const mxrt_table_key *key, c
 /* LDS that a kernel is readied for, which the driver must know before the first launch. */
 static mx_status lds_of(const mxrt_variant *variant, uint32_t *out, mx_error *err)
 {
-    int64_t values[MXRT_VAR_COUNT], bytes;
+    int64_t values[MXRT_VALUES_COUNT], bytes;
     mx_error reason;
 
-    for (int i = 0; i < MXRT_VAR_COUNT; i++)
+    for (int i = 0; i < MXRT_VALUES_COUNT; i++)
         values[i] = 1;
     values[MXRT_VAR_LEN] = MX_BLOCK_ELEMENTS;
     if (mxrt_expr_eval(variant->launch->lds_bytes, values, &bytes, &reason))
@@ -148,26 +149,34 @@ static mx_status lds_of(const mxrt_variant *variant, uint32_t *out, mx_error *er
     return MX_OK;
 }
 
-static mx_status init_variant(mxrt_device *device, const candidate *from, mxrt_variant *out,
-                              mx_error *err)
+mx_status mxrt_variant_init(mxrt_device *device, const mxrt_pack *pack, size_t index,
+                            mxrt_variant *out, mx_error *err)
 {
-    const mxrt_pack *pack = device->packs[from->pack];
     mxrt_backend_module *module;
     mx_status status;
 
     out->pack = pack;
-    out->layout = from->layout;
-    out->group = from->group;
-    out->launch = mxrt_pack_launch_of(pack, from->index);
+    out->layout = mxrt_pack_key_of(pack, index)->layout;
+    out->launch = mxrt_pack_launch_of(pack, index);
     for (size_t i = 0; i < out->launch->n_args; i++)
         out->arg_offsets[i] = out->launch->args[i].offset_bytes;
-    if ((status = mxrt_pack_variant(pack, from->index, &out->info, err)) ||
+    if ((status = mxrt_pack_variant(pack, index, &out->info, err)) ||
         (status = lds_of(out, &out->lds_bytes, err)) ||
         (status = mxrt_device_module(device, pack, &out->info, &module, err)))
         return status;
-    mxrt_model_kernel_init(out->info.info_json, &out->model);
     return device->ops->module_kernel(device->backend, module, out->info.symbol, out->lds_bytes,
                                       &out->kernel, err);
+}
+
+static mx_status init_variant(mxrt_device *device, const candidate *from, mxrt_variant *out,
+                              mx_error *err)
+{
+    mx_status status = mxrt_variant_init(device, device->packs[from->pack], from->index, out, err);
+
+    out->group = from->group;
+    if (!status)
+        mxrt_model_kernel_init(out->info.info_json, &out->model);
+    return status;
 }
 
 /* Numbers the conditions of all variants so that equal texts get equal numbers. */

@@ -55,9 +55,14 @@ mx_status mxrt_kernel_table_build(mxrt_device *device, const mxrt_table_key *key
 /* Takes NULL. Modules stay with the device. */
 void mxrt_kernel_table_destroy(mxrt_kernel_table *table);
 
-/* Whether this variant applies, and its launch. The message says why not. Neither this nor the next
- * allocates or locks. */
-mx_status mxrt_select_variant(const mxrt_variant *variant, const int64_t values[MXRT_VAR_COUNT],
+/* Loads a variant of a pack; its group, rules' numbers and model are the caller's. Under the
+ * device's lock. */
+mx_status mxrt_variant_init(mxrt_device *device, const mxrt_pack *pack, size_t index,
+                            mxrt_variant *out, mx_error *err);
+
+/* Whether this variant applies, and its launch, by the values of its family's variables. The
+ * message says why not. Neither this nor the next allocates or locks. */
+mx_status mxrt_select_variant(const mxrt_variant *variant, const int64_t *values,
                               mxrt_selection *out, mx_error *err);
 
 /* The one chosen by measurements, else by the model; remembered. None is MX_ERR_UNSUPPORTED,
@@ -74,8 +79,8 @@ mx_status mxrt_select_by_policy(const mxrt_kernel_table *table, mxrt_policy poli
 /* NULL if no variant has the name. */
 const mxrt_variant *mxrt_kernel_table_find(const mxrt_kernel_table *table, const char *name);
 
-/* Writes the argument block, launch->args_bytes long. */
-void mxrt_selection_args(const mxrt_selection *selection, const mxrt_problem *problem,
+/* Writes the argument block, launch->args_bytes long; addresses by the numbers of the buffers. */
+void mxrt_selection_args(const mxrt_selection *selection, const void *const *buffers,
                          unsigned char *block);
 
 /* ---- Selections made before ---- */

@@ -10,18 +10,23 @@
 
 #include "pack_text.h"
 
-struct mxrt_pack_text {
-    mxrt_pack_text *next; /* in its bucket */
-    uint64_t hash;
-    size_t length;
-    /* What it means in each role that it has been asked for in; NULL or 0 before that. */
+/* What a text means where the variables of one family are; NULL or 0 before it was asked for. */
+typedef struct text_meaning {
     mxrt_expr *expr;
     mxrt_pack_rule *rules;
     size_t n_rules;
     mxrt_pack_launch *launch;
     mxrt_pack_arg *args;
     unsigned buffers;
-    uint8_t has_rules, is_params, is_info;
+    uint8_t has_rules;
+} text_meaning;
+
+struct mxrt_pack_text {
+    mxrt_pack_text *next; /* in its bucket */
+    uint64_t hash;
+    size_t length;
+    text_meaning meaning[MXRT_PACK_FAMILY_COUNT];
+    uint8_t is_params, is_info;
     char chars[];
 };
 
@@ -31,7 +36,29 @@ struct mxrt_pack_forms {
     size_t n_texts;
 };
 
-static const char *const buffer_names[MXRT_PACK_BUFFER_COUNT] = {"x", "y", "p", "s"};
+static const char *const block_buffers[MXRT_PACK_BUFFER_COUNT] = {"x", "y", "p", "s"};
+static const char *const gemm_buffers[MXRT_GEMM_BUFFER_COUNT] = {
+    "left",         "left_scales",   "right",  "right_scales", "out",
+    "read_offsets", "write_offsets", "status", "workspace"};
+
+/* The names that a family's rules use. */
+static const struct {
+    const char *const *vars, *const *buffers;
+    size_t n_vars;
+    int n_buffers;
+    const char *buffers_text;
+} families[MXRT_PACK_FAMILY_COUNT] = {
+    {mxrt_pack_var_names, block_buffers, MXRT_VAR_COUNT, MXRT_PACK_BUFFER_COUNT, "x, y, p or s"},
+    {mxrt_gemm_var_names, gemm_buffers, MXRT_GEMM_VAR_COUNT, MXRT_GEMM_BUFFER_COUNT,
+     "left, left_scales, right, right_scales, out, read_offsets, write_offsets, status or "
+     "workspace"},
+};
+
+/* Where texts are kept, and whose names they use. */
+typedef struct text_scope {
+    mxrt_pack_forms *forms;
+    mxrt_pack_family family;
+} text_scope;
 
 static mx_status fail_memory(mx_error *err)
 {
@@ -62,10 +89,12 @@ void mxrt_pack_forms_destroy(mxrt_pack_forms *forms)
     for (size_t i = 0; i < forms->n_buckets; i++) {
         for (mxrt_pack_text *text = forms->buckets[i], *next; text; text = next) {
             next = text->next;
-            mxrt_expr_free(text->expr);
-            free(text->rules);
-            free(text->launch);
-            free(text->args);
+            for (int f = 0; f < MXRT_PACK_FAMILY_COUNT; f++) {
+                mxrt_expr_free(text->meaning[f].expr);
+                free(text->meaning[f].rules);
+                free(text->meaning[f].launch);
+                free(text->meaning[f].args);
+            }
             free(text);
         }
     }
@@ -174,31 +203,32 @@ static mx_status get_text(mxrt_pack_forms *forms, json_t *value, const char *wha
                                   err);
 }
 
-static mx_status compile_text(mxrt_pack_text *text, const char *what, const char *key,
-                              const mxrt_expr **out, mx_error *err)
+static mx_status compile_text(const text_scope *scope, mxrt_pack_text *text, const char *what,
+                              const char *key, const mxrt_expr **out, mx_error *err)
 {
+    mxrt_expr **expr = &text->meaning[scope->family].expr;
     mx_error why;
     mx_status status;
-    if (!text->expr && (status = mxrt_expr_compile(text->chars, mxrt_pack_var_names, MXRT_VAR_COUNT,
-                                                   &text->expr, &why)))
+    if (!*expr && (status = mxrt_expr_compile(text->chars, families[scope->family].vars,
+                                              families[scope->family].n_vars, expr, &why)))
         return mx_fail(err, status == MX_ERR_INVALID ? MX_ERR_CORRUPT : status, "%s: \"%s\": %s",
                        what, key, why.message);
-    *out = text->expr;
+    *out = *expr;
     return MX_OK;
 }
 
-static mx_status get_expr(mxrt_pack_forms *forms, json_t *value, const char *what, const char *key,
+static mx_status get_expr(const text_scope *scope, json_t *value, const char *what, const char *key,
                           const mxrt_expr **out, mx_error *err)
 {
     mxrt_pack_text *text;
-    mx_status status = get_text(forms, value, what, key, &text, err);
-    return status ? status : compile_text(text, what, key, out, err);
+    mx_status status = get_text(scope->forms, value, what, key, &text, err);
+    return status ? status : compile_text(scope, text, what, key, out, err);
 }
 
 /* ---- Rules ---- */
 
-static mx_status parse_rule(mxrt_pack_forms *forms, json_t *json, size_t index, mxrt_pack_rule *out,
-                            mx_error *err)
+static mx_status parse_rule(const text_scope *scope, json_t *json, size_t index,
+                            mxrt_pack_rule *out, mx_error *err)
 {
     static const char *const keys[] = {"rule", "when"};
     char what[48];
@@ -206,8 +236,9 @@ static mx_status parse_rule(mxrt_pack_forms *forms, json_t *json, size_t index, 
     snprintf(what, sizeof(what), "rules[%zu]", index);
     mx_status status = check_keys(json, keys, 2, what, err);
     if (status ||
-        (status = get_text(forms, json_object_get(json, "rule"), what, "rule", &text, err)) ||
-        (status = get_expr(forms, json_object_get(json, "when"), what, "when", &out->when, err)))
+        (status =
+             get_text(scope->forms, json_object_get(json, "rule"), what, "rule", &text, err)) ||
+        (status = get_expr(scope, json_object_get(json, "when"), what, "when", &out->when, err)))
         return status;
     out->text = text->chars;
     return MX_OK;
@@ -252,23 +283,25 @@ static size_t split_plain_rules(const char *at, plain_rule rules[MXRT_PACK_MAX_R
     return at[-1] == ']' && !*at ? n : 0;
 }
 
-static mx_status parse_plain_rule(mxrt_pack_forms *forms, const plain_rule *plain, size_t index,
+static mx_status parse_plain_rule(const text_scope *scope, const plain_rule *plain, size_t index,
                                   mxrt_pack_rule *out, mx_error *err)
 {
+    mxrt_pack_forms *forms = scope->forms;
     char what[48];
     mxrt_pack_text *rule, *when;
     snprintf(what, sizeof(what), "rules[%zu]", index);
     mx_status status = mxrt_pack_forms_intern(forms, plain->rule, plain->rule_length, &rule, err);
     if (status ||
         (status = mxrt_pack_forms_intern(forms, plain->when, plain->when_length, &when, err)) ||
-        (status = compile_text(when, what, "when", &out->when, err)))
+        (status = compile_text(scope, when, what, "when", &out->when, err)))
         return status;
     out->text = rule->chars;
     return MX_OK;
 }
 
-static mx_status parse_rules(mxrt_pack_forms *forms, mxrt_pack_text *text, mx_error *err)
+static mx_status parse_rules(const text_scope *scope, mxrt_pack_text *text, mx_error *err)
 {
+    text_meaning *meaning = &text->meaning[scope->family];
     plain_rule plain[MXRT_PACK_MAX_RULES];
     json_t *json = NULL;
     mx_status status = MX_OK;
@@ -284,40 +317,42 @@ static mx_status parse_rules(mxrt_pack_forms *forms, mxrt_pack_text *text, mx_er
     else if (!(rules = calloc(n ? n : 1, sizeof(rules[0]))))
         status = fail_memory(err);
     for (size_t i = 0; !status && i < n; i++)
-        status = n_plain ? parse_plain_rule(forms, &plain[i], i, &rules[i], err)
-                         : parse_rule(forms, json_array_get(json, i), i, &rules[i], err);
+        status = n_plain ? parse_plain_rule(scope, &plain[i], i, &rules[i], err)
+                         : parse_rule(scope, json_array_get(json, i), i, &rules[i], err);
     json_decref(json);
     if (status) {
         free(rules);
         return status;
     }
-    text->rules = rules;
-    text->n_rules = n;
-    text->has_rules = 1;
+    meaning->rules = rules;
+    meaning->n_rules = n;
+    meaning->has_rules = 1;
     return MX_OK;
 }
 
 mx_status mxrt_pack_forms_rules(mxrt_pack_forms *forms, mxrt_pack_text *text,
                                 mxrt_pack_launch *launch, mx_error *err)
 {
-    mx_status status = text->has_rules ? MX_OK : parse_rules(forms, text, err);
+    const text_scope scope = {forms, launch->family};
+    const text_meaning *meaning = &text->meaning[scope.family];
+    mx_status status = meaning->has_rules ? MX_OK : parse_rules(&scope, text, err);
     if (!status) {
-        launch->rules = text->rules;
-        launch->n_rules = text->n_rules;
+        launch->rules = meaning->rules;
+        launch->n_rules = meaning->n_rules;
     }
     return status;
 }
 
 /* ---- Launches ---- */
 
-static mx_status parse_extent(mxrt_pack_forms *forms, json_t *json, const char *key,
+static mx_status parse_extent(const text_scope *scope, json_t *json, const char *key,
                               const mxrt_expr *out[3], mx_error *err)
 {
     mx_status status = MX_OK;
     if (!json_is_array(json) || json_array_size(json) != 3)
         return mx_fail(err, MX_ERR_CORRUPT, "launch: \"%s\" must be three expressions", key);
     for (size_t i = 0; !status && i < 3; i++)
-        status = get_expr(forms, json_array_get(json, i), "launch", key, &out[i], err);
+        status = get_expr(scope, json_array_get(json, i), "launch", key, &out[i], err);
     return status;
 }
 
@@ -331,7 +366,7 @@ static int find_name(const char *const *names, int n, json_t *value)
     return -1;
 }
 
-static mx_status parse_arg(mxrt_pack_forms *forms, json_t *json, size_t index, mxrt_pack_arg *out,
+static mx_status parse_arg(const text_scope *scope, json_t *json, size_t index, mxrt_pack_arg *out,
                            mx_error *err)
 {
     static const char *const pointer_keys[] = {"name", "kind", "buffer"};
@@ -346,22 +381,24 @@ static mx_status parse_arg(mxrt_pack_forms *forms, json_t *json, size_t index, m
     mx_status status =
         check_keys(json, kind == MXRT_ARG_POINTER ? pointer_keys : value_keys, 3, what, err);
     if (status ||
-        (status = get_text(forms, json_object_get(json, "name"), what, "name", &name, err)))
+        (status = get_text(scope->forms, json_object_get(json, "name"), what, "name", &name, err)))
         return status;
     out->name = name->chars;
     out->kind = (mxrt_arg_kind)kind;
     if (kind != MXRT_ARG_POINTER)
-        return get_expr(forms, json_object_get(json, "value"), what, "value", &out->value, err);
-    int buffer = find_name(buffer_names, MXRT_PACK_BUFFER_COUNT, json_object_get(json, "buffer"));
+        return get_expr(scope, json_object_get(json, "value"), what, "value", &out->value, err);
+    int buffer = find_name(families[scope->family].buffers, families[scope->family].n_buffers,
+                           json_object_get(json, "buffer"));
     if (buffer < 0)
-        return mx_fail(err, MX_ERR_CORRUPT, "%s: \"buffer\" must be x, y, p or s", what);
-    out->buffer = (mxrt_pack_buffer)buffer;
-    out->buffer_name = buffer_names[buffer];
+        return mx_fail(err, MX_ERR_CORRUPT, "%s: \"buffer\" must be %s", what,
+                       families[scope->family].buffers_text);
+    out->buffer = (uint16_t)buffer;
+    out->buffer_name = families[scope->family].buffers[buffer];
     return MX_OK;
 }
 
 /* The arguments and where each lies. */
-static mx_status parse_args(mxrt_pack_forms *forms, json_t *json, mxrt_pack_launch *launch,
+static mx_status parse_args(const text_scope *scope, json_t *json, mxrt_pack_launch *launch,
                             mxrt_pack_arg **args, unsigned *buffers, mx_error *err)
 {
     size_t n = json_array_size(json), offset = 0;
@@ -373,7 +410,7 @@ static mx_status parse_args(mxrt_pack_forms *forms, json_t *json, mxrt_pack_laun
         return fail_memory(err);
     for (size_t i = 0; !status && i < n; i++) {
         mxrt_pack_arg *arg = &(*args)[i];
-        if ((status = parse_arg(forms, json_array_get(json, i), i, arg, err)))
+        if ((status = parse_arg(scope, json_array_get(json, i), i, arg, err)))
             break;
         size_t size = arg->kind == MXRT_ARG_POINTER || arg->kind == MXRT_ARG_I64 ? 8 : 4;
         offset = (offset + size - 1) / size * size;
@@ -388,9 +425,45 @@ static mx_status parse_args(mxrt_pack_forms *forms, json_t *json, mxrt_pack_laun
     return status;
 }
 
-static mx_status parse_launch(mxrt_pack_forms *forms, mxrt_pack_text *text, mx_error *err)
+/* Names of other variants; without the member there are none. */
+static mx_status parse_steps(const text_scope *scope, json_t *json, const char *key, size_t *n,
+                             const char **names, mx_error *err)
 {
-    static const char *const keys[] = {"grid", "block", "lds_bytes", "args"};
+    mx_status status = MX_OK;
+    if (json && (!json_is_array(json) || json_array_size(json) > MXPACK_MAX_STEPS))
+        return mx_fail(err, MX_ERR_CORRUPT, "launch: \"%s\" must be an array of at most %d names",
+                       key, MXPACK_MAX_STEPS);
+    for (size_t i = 0; !status && i < json_array_size(json); i++) {
+        mxrt_pack_text *name;
+        status = get_text(scope->forms, json_array_get(json, i), "launch", key, &name, err);
+        if (!status)
+            names[(*n)++] = name->chars;
+    }
+    return status;
+}
+
+/* The members that only grouped GEMM has. */
+static mx_status parse_route(const text_scope *scope, json_t *json, mxrt_pack_launch *launch,
+                             mx_error *err)
+{
+    json_t *workspace = json_object_get(json, "workspace_bytes");
+    mx_status status = workspace ? get_expr(scope, workspace, "launch", "workspace_bytes",
+                                            &launch->workspace_bytes, err)
+                                 : MX_OK;
+    if (!status)
+        status = parse_steps(scope, json_object_get(json, "before"), "before", &launch->n_before,
+                             launch->before, err);
+    if (!status)
+        status = parse_steps(scope, json_object_get(json, "after"), "after", &launch->n_after,
+                             launch->after, err);
+    return status;
+}
+
+static mx_status parse_launch(const text_scope *scope, mxrt_pack_text *text, mx_error *err)
+{
+    static const char *const keys[] = {"grid",   "block", "lds_bytes", "args", "workspace_bytes",
+                                       "before", "after"};
+    text_meaning *meaning = &text->meaning[scope->family];
     json_t *json = NULL;
     mxrt_pack_arg *args = NULL;
     unsigned buffers = 0;
@@ -402,17 +475,19 @@ static mx_status parse_launch(mxrt_pack_forms *forms, mxrt_pack_text *text, mx_e
         status = fail_memory(err);
         goto out;
     }
-    if ((status = check_keys(json, keys, 4, "launch", err)) ||
-        (status = parse_extent(forms, json_object_get(json, "grid"), "grid", launch->grid, err)) ||
+    launch->family = scope->family;
+    if ((status = check_keys(json, keys, scope->family == MXRT_PACK_GEMM ? 7 : 4, "launch", err)) ||
+        (status = parse_extent(scope, json_object_get(json, "grid"), "grid", launch->grid, err)) ||
         (status =
-             parse_extent(forms, json_object_get(json, "block"), "block", launch->block, err)) ||
-        (status = get_expr(forms, json_object_get(json, "lds_bytes"), "launch", "lds_bytes",
+             parse_extent(scope, json_object_get(json, "block"), "block", launch->block, err)) ||
+        (status = get_expr(scope, json_object_get(json, "lds_bytes"), "launch", "lds_bytes",
                            &launch->lds_bytes, err)) ||
-        (status = parse_args(forms, json_object_get(json, "args"), launch, &args, &buffers, err)))
+        (status = parse_route(scope, json, launch, err)) ||
+        (status = parse_args(scope, json_object_get(json, "args"), launch, &args, &buffers, err)))
         goto out;
-    text->launch = launch;
-    text->args = args;
-    text->buffers = buffers;
+    meaning->launch = launch;
+    meaning->args = args;
+    meaning->buffers = buffers;
     launch = NULL;
     args = NULL;
 out:
@@ -425,14 +500,16 @@ out:
 mx_status mxrt_pack_forms_launch(mxrt_pack_forms *forms, mxrt_pack_text *text,
                                  mxrt_pack_launch *launch, unsigned *buffers, mx_error *err)
 {
-    mx_status status = text->launch ? MX_OK : parse_launch(forms, text, err);
+    const text_scope scope = {forms, launch->family};
+    const text_meaning *meaning = &text->meaning[scope.family];
+    mx_status status = meaning->launch ? MX_OK : parse_launch(&scope, text, err);
     if (status)
         return status;
-    mxrt_pack_launch merged = *text->launch;
+    mxrt_pack_launch merged = *meaning->launch;
     merged.n_rules = launch->n_rules;
     merged.rules = launch->rules;
     *launch = merged;
-    *buffers = text->buffers;
+    *buffers = meaning->buffers;
     return MX_OK;
 }
 

@@ -19,8 +19,9 @@ mx_status mxrt_pack_forms_intern(mxrt_pack_forms *forms, const char *chars, size
                                  mxrt_pack_text **out, mx_error *err);
 const char *mxrt_pack_text_chars(const mxrt_pack_text *text);
 
-/* Fill the parts of a launch that come from the column. Messages begin with the column's name.
- * `buffers` gets a bit 1 << MXRT_PACK_BUFFER_.. for each buffer that is an argument. */
+/* Fill the parts of a launch, whose family is set, that come from the column. Messages begin with
+ * the column's name. `buffers` gets a bit 1 << mxrt_pack_arg.buffer for each that is an argument.
+ */
 mx_status mxrt_pack_forms_rules(mxrt_pack_forms *forms, mxrt_pack_text *text,
                                 mxrt_pack_launch *launch, mx_error *err);
 mx_status mxrt_pack_forms_launch(mxrt_pack_forms *forms, mxrt_pack_text *text,

@@ -277,8 +277,7 @@ static mx_status read_variant_columns(pack_row *row, mxrt_variant_info *info, va
     mxrt_pack_text **jsons[] = {&texts->params, &texts->rules, &texts->launch, &texts->info};
     const char **chars[] = {&info->params_json, &info->rules_json, &info->launch_json,
                             &info->info_json};
-    const mxrt_pack *pack = row->pack;
-    int64_t last = pack->n_variants ? row->id : 0;
+    int64_t last = row->id;
     mx_status status = column_integer(row, VARIANT_ID, last + 1, INT64_MAX - 1, &row->id);
     if (!status)
         status = column_integer(row, VARIANT_OBJECT, 1, INT64_MAX, &info->object_id);
@@ -327,43 +326,61 @@ static mx_status check_variant_checksum(pack_row *row, const mxrt_variant_info *
     return MX_OK;
 }
 
-static mx_status parse_key(const pack_row *row, const mxrt_variant_info *info, mxrt_pack_key *key)
+/* 0, or -1 for what this reader does not know: rows of later versions, which are passed over. */
+static int parse_gemm_key(const mxrt_variant_info *info, mxrt_pack_key *key)
 {
-    if (mx_op_parse(info->op, &key->op))
-        return row_fail(row, "unknown op \"%s\"", mxrt_show_text(info->op).chars);
-    if (mx_format_parse(info->format, &key->format))
-        return row_fail(row, "unknown format \"%s\"", mxrt_show_text(info->format).chars);
-    if (mx_dtype_parse(info->dtype, &key->dtype))
-        return row_fail(row, "unknown dtype \"%s\"", mxrt_show_text(info->dtype).chars);
-    if (mx_profile_parse(info->profile, &key->profile))
-        return row_fail(row, "unknown profile \"%s\"", mxrt_show_text(info->profile).chars);
-    if (mx_layout_parse(info->layout, &key->layout))
-        return row_fail(row, "unknown layout \"%s\"", mxrt_show_text(info->layout).chars);
-    return MX_OK;
+    mxrt_pack_gemm_key *gemm = &key->gemm;
+    key->family = MXRT_PACK_GEMM;
+    gemm->is_step = !strcmp(info->op, "gemm_step");
+    if ((!gemm->is_step && mx_gemm_pass_parse(info->op, &gemm->pass)) ||
+        mx_gemm_format_parse(info->format, &gemm->left, &gemm->right))
+        return -1;
+    return mx_gemm_mode_parse(info->profile, &gemm->mode);
 }
 
-static mx_status parse_forms(const pack_row *row, const variant_texts *texts, mx_op op, int ocp,
-                             mxrt_pack_launch *launch)
+static int parse_key(const mxrt_variant_info *info, mxrt_pack_key *key)
+{
+    if (mx_dtype_parse(info->dtype, &key->dtype) || mx_layout_parse(info->layout, &key->layout))
+        return -1;
+    if (mx_op_parse(info->op, &key->op))
+        return parse_gemm_key(info, key);
+    if (mx_format_parse(info->format, &key->format))
+        return -1;
+    return mx_profile_parse(info->profile, &key->profile);
+}
+
+static unsigned allowed_buffers(const mxrt_pack_key *key)
 {
     static const unsigned op_buffers[MX_OP_COUNT] = {
         [MX_OP_TO] = 1u << MXRT_PACK_BUFFER_X | 1u << MXRT_PACK_BUFFER_P,
         [MX_OP_FROM] = 1u << MXRT_PACK_BUFFER_P | 1u << MXRT_PACK_BUFFER_Y,
         [MX_OP_QDQ] = 1u << MXRT_PACK_BUFFER_X | 1u << MXRT_PACK_BUFFER_Y,
     };
+    if (key->family == MXRT_PACK_GEMM)
+        return (1u << MXRT_GEMM_BUFFER_COUNT) - 1;
+    unsigned allowed = op_buffers[key->op];
+    if (mx_format_is_ocp(key->format) && key->op != MX_OP_QDQ)
+        allowed |= 1u << MXRT_PACK_BUFFER_S;
+    return allowed;
+}
+
+static mx_status parse_forms(const pack_row *row, const variant_texts *texts, pack_variant *variant)
+{
+    mxrt_pack_launch *launch = &variant->launch;
     mxrt_pack_forms *forms = row->pack->forms;
     unsigned buffers = 0;
     mx_error why;
+    launch->family = variant->key.family;
     if (mxrt_pack_forms_params(texts->params, &why) ||
         mxrt_pack_forms_rules(forms, texts->rules, launch, &why) ||
         mxrt_pack_forms_launch(forms, texts->launch, launch, &buffers, &why) ||
         mxrt_pack_forms_info(texts->info, &why))
         return row_fail_with(row, &why);
-    unsigned allowed = op_buffers[op];
-    if (ocp && op != MX_OP_QDQ)
-        allowed |= 1u << MXRT_PACK_BUFFER_S;
-    if (buffers & ~allowed)
+    if (buffers & ~allowed_buffers(&variant->key))
         return row_fail(row, "launch: an argument names a buffer that \"%s\" has not",
-                        mx_op_name(op));
+                        variant->info.op);
+    if (variant->key.gemm.is_step && (launch->n_before || launch->n_after))
+        return row_fail(row, "launch: a step has steps");
     return MX_OK;
 }
 
@@ -374,9 +391,7 @@ static mx_status read_variant(pack_row *row, mxpack_checksum *checksum)
     variant_texts texts = {0};
     mx_status status = read_variant_columns(row, &variant.info, &texts);
     if (status || (status = check_variant_checksum(row, &variant.info, checksum)) ||
-        (status = parse_key(row, &variant.info, &variant.key)) ||
-        (status = parse_forms(row, &texts, variant.key.op, mx_format_is_ocp(variant.key.format),
-                              &variant.launch)))
+        parse_key(&variant.info, &variant.key) || (status = parse_forms(row, &texts, &variant)))
         return status;
     const pack_object *object = find_object(pack, variant.info.object_id);
     if (!object)

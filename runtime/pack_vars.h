@@ -4,6 +4,8 @@
 
 #include <mxgen/pack.h>
 
+#include "gemm_vars.h"
+
 enum {
     MXRT_VAR_N_BLOCKS = 0,
     MXRT_VAR_ROWS,
@@ -35,6 +37,11 @@ enum {
 
 #define MXRT_VAR_DIM(k, field) (MXRT_VAR_DIM0_SIZE + (k)*MXRT_DIM_FIELDS + (field))
 #define MXRT_VAR_COUNT MXRT_VAR_DIM(MXPACK_MAX_ROW_DIMS, 0)
+
+/* Values for the rules of any row: each family of operations has variables of its own. */
+#define MXRT_VALUES_COUNT                                                                          \
+    ((int)MXRT_VAR_COUNT > (int)MXRT_GEMM_VAR_COUNT ? (int)MXRT_VAR_COUNT                          \
+                                                    : (int)MXRT_GEMM_VAR_COUNT)
 
 static const char *const mxrt_pack_var_names[MXRT_VAR_COUNT] = {
     /* clang-format off */

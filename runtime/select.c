@@ -20,14 +20,17 @@ _Static_assert((int)MXRT_BUFFER_X == (int)MXRT_PACK_BUFFER_X &&
 
 /* ---- Explanations ---- */
 
-/* Appends "len = 17, .." for the variables that `text` names. */
-static void name_values(const char *text, const int64_t *values, char *out, size_t out_bytes)
+/* Appends "len = 17, .." for the variables of the family that `text` names. */
+static void name_values(mxrt_pack_family family, const char *text, const int64_t *values, char *out,
+                        size_t out_bytes)
 {
+    const char *const *names = family == MXRT_PACK_GEMM ? mxrt_gemm_var_names : mxrt_pack_var_names;
+    int n_names = family == MXRT_PACK_GEMM ? (int)MXRT_GEMM_VAR_COUNT : (int)MXRT_VAR_COUNT;
     size_t used = 0;
 
     *out = 0;
-    for (int i = 0; i < MXRT_VAR_COUNT; i++) {
-        const char *name = mxrt_pack_var_names[i], *at = text;
+    for (int i = 0; i < n_names; i++) {
+        const char *name = names[i], *at = text;
         size_t chars = strlen(name);
         while ((at = strstr(at, name))) {
             int begins = at == text || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
@@ -52,7 +55,7 @@ static mx_status fail_rule(const mxrt_variant *variant, const mxrt_pack_rule *ru
 
     if (!err)
         return MX_ERR_UNSUPPORTED;
-    name_values(mxrt_expr_text(rule->when), values, named, sizeof(named));
+    name_values(variant->launch->family, mxrt_expr_text(rule->when), values, named, sizeof(named));
     return mx_fail(err, MX_ERR_UNSUPPORTED,
                    "kernel %s (%s) does not apply: its rule \"%s\", %s, does not hold here (%s)",
                    variant->info.name, variant->info.target, rule->text, mxrt_expr_text(rule->when),
@@ -181,7 +184,7 @@ static mx_status eval_rule(const mxrt_variant *variant, size_t index, const int6
     return holds ? MX_OK : fail_rule(variant, rule, values, err);
 }
 
-mx_status mxrt_select_variant(const mxrt_variant *variant, const int64_t values[MXRT_VAR_COUNT],
+mx_status mxrt_select_variant(const mxrt_variant *variant, const int64_t *values,
                               mxrt_selection *out, mx_error *err)
 {
     mx_status status;
@@ -403,7 +406,7 @@ mx_status mxrt_select_best(const mxrt_kernel_table *table, const int64_t values[
     return status;
 }
 
-void mxrt_selection_args(const mxrt_selection *selection, const mxrt_problem *problem,
+void mxrt_selection_args(const mxrt_selection *selection, const void *const *buffers,
                          unsigned char *block)
 {
     const mxrt_pack_launch *launch = selection->variant->launch;
@@ -414,7 +417,7 @@ void mxrt_selection_args(const mxrt_selection *selection, const mxrt_problem *pr
         unsigned char *at = block + arg->offset_bytes;
         uint32_t word = (uint32_t)selection->args[i];
         if (arg->kind == MXRT_ARG_POINTER)
-            memcpy(at, &problem->buffers[arg->buffer].data, sizeof(void *));
+            memcpy(at, &buffers[arg->buffer], sizeof(void *));
         else if (arg->kind == MXRT_ARG_I64)
             memcpy(at, &selection->args[i], sizeof(int64_t));
         else

@@ -21,6 +21,7 @@ static void walk_launch(const mxrt_pack_launch *launch, const int64_t *values)
         eval_all(launch->block[i], values);
     }
     eval_all(launch->lds_bytes, values);
+    eval_all(launch->workspace_bytes, values);
     for (size_t i = 0; i < launch->n_rules; i++)
         eval_all(launch->rules[i].when, values);
     for (size_t i = 0; i < launch->n_args; i++)
@@ -34,8 +35,8 @@ static mx_status walk_pack(const mxrt_pack *pack, mx_error *err)
         mxrt_variant_info info;
         mx_status status = mxrt_pack_variant(pack, i, &info, err);
         for (size_t f = 0; !status && f < sizeof(fills) / sizeof(fills[0]); f++) {
-            int64_t values[MXRT_VAR_COUNT];
-            for (int k = 0; k < MXRT_VAR_COUNT; k++)
+            int64_t values[MXRT_VALUES_COUNT];
+            for (int k = 0; k < MXRT_VALUES_COUNT; k++)
                 values[k] = fills[f];
             walk_launch(mxrt_pack_launch_of(pack, i), values);
         }

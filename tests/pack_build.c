@@ -227,8 +227,8 @@ pack_bytes pack_doctor(pack_bytes pack, const char *sql, int reseal)
 
 static void sum_expr(const mxrt_expr *expr, mxpack_checksum *checksum)
 {
-    int64_t values[MXRT_VAR_COUNT], value = 0;
-    for (int i = 0; i < MXRT_VAR_COUNT; i++)
+    int64_t values[MXRT_VALUES_COUNT], value = 0;
+    for (int i = 0; i < MXRT_VALUES_COUNT; i++)
         values[i] = 100 + i;
     mxpack_checksum_text(checksum, mxrt_expr_text(expr));
     mxpack_checksum_integer(checksum, (int)mxrt_expr_eval(expr, values, &value, NULL));

@@ -50,7 +50,36 @@
  * Buffers in args are named x, y, p, s. Kernel arguments lie at their natural alignment, in order,
  * the way the HSA kernarg segment has them. On the host target a kernel is
  *   void symbol(const void *args, int64_t program_begin, int64_t program_end)
- * and runs the programs [begin, end) of the x dimension of its grid; y and z are 1. */
+ * and runs the programs [begin, end) of the x dimension of its grid; y and z are 1.
+ *
+ * Grouped GEMM (mxgen/gemm.h). Its rows have op "gemm_rows" or "gemm_cols", format "LEFT.RIGHT" of
+ * mxfp4, mxfp8e4m3, mxfp8e5m2 and bf16, the dtype of out, profile "fast" or "exact", layout "tiles".
+ * Rows of op "gemm_step" are never chosen: others name them. To `launch` come, if they are needed,
+ *   "workspace_bytes": EXPR, "before": ["NAME", ..], "after": ["NAME", ..]
+ * the last two at most MXPACK_MAX_STEPS steps of the same target, which are launched in this order
+ * before and after the kernel, on the same stream, with the same variables and buffers, their own
+ * grids, blocks and arguments; their rules must hold, too. Variables, in place of those above:
+ *   m out_rows n k               gemm_rows: rows of left, rows of out, columns of out, contraction.
+ *                                gemm_cols: m is the contraction, out is [groups, n, k], out_rows n
+ *   groups num_cu accumulate     num_cu: the device's compute units, or fewer if the caller says so
+ *   left_row_stride left_group_stride right_row_stride right_group_stride
+ *                                bytes between rows, groups; 0 where there are no groups
+ *   left_scale_row_stride left_scale_block_stride
+ *   right_scale_row_stride right_scale_block_stride right_scale_group_stride
+ *                                bytes between scales of rows, of neighbouring blocks, of groups;
+ *                                block stride 1, or, transposed, row stride 1; 0 for bf16
+ *   out_row_stride out_group_stride
+ *                                elements
+ *   left_align right_align left_scales_align right_scales_align out_align workspace_align
+ * Buffers: left, left_scales, right, right_scales, out, read_offsets, write_offsets (int64
+ * [groups + 1], perhaps one address), status (int32, always an address), workspace. All are on the
+ * device; what is empty has some valid address. Group g owns rows write_offsets[g] ..
+ * write_offsets[g + 1] of out, and reads rows read_offsets[g] .. of left (gemm_cols: the contraction
+ * read_offsets[g] .. read_offsets[g + 1]). Kernels trust no offset: the first program of the kernel
+ * writes the status, and bounds are clamped to begin_g = clamp(offset, end_(g-1), rows), end_g =
+ * clamp(offset, begin_g, rows).
+ *
+ * Rows whose op, format, dtype, profile or layout a reader does not know are passed over. */
 #ifndef MXGEN_PACK_H
 #define MXGEN_PACK_H
 
@@ -58,6 +87,7 @@
 #define MXPACK_VERSION 1
 #define MXPACK_MAX_ROW_DIMS 7
 #define MXPACK_MAX_ARGS 64
+#define MXPACK_MAX_STEPS 4                /* before a product, and after it */
 #define MXPACK_MAX_OBJECT_BYTES (1 << 30) /* raw */
 
 /* Values of object.kind. */
