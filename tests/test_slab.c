@@ -1,5 +1,5 @@
 /* The boxes by which mxrt streams tensors: whatever the shape and the budget, every byte of the
- * tensor and of its packed form is in exactly one run of exactly one box. */
+ * tensor, of its packed form and of its scales is in exactly one run of exactly one box. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,7 @@ typedef struct cover {
     unsigned char *seen;
     int64_t size_bytes; /* of the whole */
     int64_t next;       /* in the box's compact copy */
+    int64_t skip;       /* bytes of a box's row that the file lacks */
 } cover;
 
 static mx_status cover_run(void *user, int64_t tensor_offset, int64_t box_offset,
@@ -22,7 +23,7 @@ static mx_status cover_run(void *user, int64_t tensor_offset, int64_t box_offset
         box_offset != c->next)
         ck_abort_msg("run of %lld bytes at %lld, %lld in the box", (long long)size_bytes,
                      (long long)tensor_offset, (long long)box_offset);
-    c->next += size_bytes;
+    c->next += size_bytes + c->skip;
     int again = 0;
     for (int64_t i = 0; i < size_bytes; i++)
         again |= c->seen[tensor_offset + i]++;
@@ -31,42 +32,68 @@ static mx_status cover_run(void *user, int64_t tensor_offset, int64_t box_offset
     return MX_OK;
 }
 
+/* A format: bytes and elements of a block, bytes of its scale, and how many bytes each row lacks at
+ * its end in the file. */
+typedef struct blocks {
+    int64_t bytes, elements, scale, cut;
+} blocks;
+
+static cover cover_of(int64_t size_bytes)
+{
+    return (cover){.size_bytes = size_bytes, .seen = calloc(1, (size_t)size_bytes + 1)};
+}
+
+static void cover_finish(cover *c)
+{
+    ck_assert_ptr_null(memchr(c->seen, 0, (size_t)c->size_bytes));
+    free(c->seen);
+}
+
 static int64_t check_shape(size_t ndim, const int64_t *shape, int axis, int64_t element_bytes,
-                           int64_t block_bytes, int64_t budget)
+                           const blocks *format, int64_t budget)
 {
     slab_view view;
-    slab_box first, box;
+    slab_box first, box, whole;
     int64_t n_boxes = 0;
-    slab_view_init(&view, ndim, shape, axis, element_bytes, block_bytes);
-    slab_box whole = {.count = {view.size[0], view.size[1], view.size[2], view.size[3]}};
-    cover plain = {.size_bytes = slab_plain_bytes(&view, &whole)};
-    cover packed = {.size_bytes = slab_packed_bytes(&view, &whole)};
-    plain.seen = calloc(1, (size_t)plain.size_bytes);
-    packed.seen = calloc(1, (size_t)packed.size_bytes);
+    slab_view_init(&view, ndim, shape, axis, element_bytes, format->bytes, format->elements);
+    view.scale_bytes = format->scale;
+    view.row_bytes -= format->cut;
+    slab_whole(&view, &whole);
+    int64_t rows = slab_blocks(&view, &whole) / view.blocks;
+    cover plain = cover_of(slab_plain_bytes(&view, &whole));
+    cover packed = cover_of(rows * view.row_bytes);
+    cover scales = cover_of(slab_blocks(&view, &whole) * format->scale);
     slab_first(&view, budget, &first);
     box = first;
     do {
         int64_t plain_bytes = slab_plain_bytes(&view, &box);
         int64_t packed_bytes = slab_packed_bytes(&view, &box);
-        ck_assert_int_le(plain_bytes + packed_bytes, budget);
-        ck_assert_int_eq(box.begin[SLAB_AXIS] % 16, 0);
-        plain.next = packed.next = 0;
+        int64_t scale_bytes = slab_blocks(&view, &box) * format->scale;
+        ck_assert_int_le(plain_bytes + packed_bytes + scale_bytes, budget);
+        ck_assert_int_eq(box.begin[SLAB_AXIS] % format->elements, 0);
+        plain.next = packed.next = scales.next = 0;
+        packed.skip =
+            box.begin[SLAB_AXIS] + box.count[SLAB_AXIS] == view.size[SLAB_AXIS] ? format->cut : 0;
         ck_assert_int_eq(slab_plain_runs(&view, &box, cover_run, &plain, NULL), MX_OK);
         ck_assert_int_eq(slab_packed_runs(&view, &box, cover_run, &packed, NULL), MX_OK);
+        if (format->scale)
+            ck_assert_int_eq(slab_scale_runs(&view, &box, cover_run, &scales, NULL), MX_OK);
         ck_assert_int_eq(plain.next, plain_bytes);
         ck_assert_int_eq(packed.next, packed_bytes);
+        ck_assert_int_eq(scales.next, scale_bytes);
         n_boxes++;
     } while (slab_next(&view, &first, &box));
-    ck_assert_ptr_null(memchr(plain.seen, 0, (size_t)plain.size_bytes));
-    ck_assert_ptr_null(memchr(packed.seen, 0, (size_t)packed.size_bytes));
-    free(plain.seen);
-    free(packed.seen);
+    cover_finish(&plain);
+    cover_finish(&packed);
+    cover_finish(&scales);
     return n_boxes;
 }
 
 START_TEST(covers_random_shapes)
 {
-    static const int64_t block_bytes[] = {18, 12, 8};
+    static const blocks formats[] = {{18, 16, 0, 0}, {12, 16, 0, 0},  {8, 16, 0, 0},
+                                     {16, 32, 1, 0}, {24, 32, 1, 0},  {32, 32, 1, 0},
+                                     {16, 32, 1, 5}, {32, 32, 1, 31}, {24, 32, 1, 3}};
     static const int64_t limits[] = {3, 20, 70, 300};
     uint64_t state = 5;
     for (int round = 0; round < 400; round++) {
@@ -83,7 +110,7 @@ START_TEST(covers_random_shapes)
         int axis = (int)(mx_case_random(&state) % ndim);
         int64_t budget = SLAB_MIN_BYTES << mx_case_random(&state) % 8;
         check_shape(ndim, shape, axis, mx_case_random(&state) % 2 ? 2 : 4,
-                    block_bytes[mx_case_random(&state) % 3], budget);
+                    &formats[mx_case_random(&state) % 9], budget);
     }
 }
 END_TEST
@@ -92,14 +119,15 @@ START_TEST(long_dimensions)
 {
     static const int64_t column[] = {100000, 1}, row[] = {1, 100000}, middle[] = {2, 3000, 7, 3};
     static const int64_t wide[] = {17, 40000}, thin[] = {30000, 3, 1};
-    ck_assert_int_gt(check_shape(2, column, 0, 4, 18, SLAB_MIN_BYTES), 50);
-    ck_assert_int_gt(check_shape(2, column, 1, 4, 18, SLAB_MIN_BYTES), 50);
-    ck_assert_int_gt(check_shape(2, row, 0, 2, 18, SLAB_MIN_BYTES), 50);
-    ck_assert_int_gt(check_shape(2, row, 1, 2, 8, SLAB_MIN_BYTES), 50);
-    ck_assert_int_gt(check_shape(4, middle, 1, 4, 12, SLAB_MIN_BYTES), 50);
-    ck_assert_int_gt(check_shape(2, wide, 0, 4, 18, SLAB_MIN_BYTES), 50);
-    ck_assert_int_gt(check_shape(3, thin, 0, 4, 18, SLAB_MIN_BYTES), 50);
-    ck_assert_int_eq(check_shape(2, wide, 0, 4, 18, 1 << 28), 1);
+    static const blocks mx9 = {18, 16, 0, 0}, mx6 = {12, 16, 0, 0}, mxfp8 = {32, 32, 1, 0};
+    ck_assert_int_gt(check_shape(2, column, 0, 4, &mx9, SLAB_MIN_BYTES), 50);
+    ck_assert_int_gt(check_shape(2, column, 1, 4, &mx9, SLAB_MIN_BYTES), 50);
+    ck_assert_int_gt(check_shape(2, row, 0, 2, &mx9, SLAB_MIN_BYTES), 50);
+    ck_assert_int_gt(check_shape(2, row, 1, 2, &mxfp8, SLAB_MIN_BYTES), 50);
+    ck_assert_int_gt(check_shape(4, middle, 1, 4, &mx6, SLAB_MIN_BYTES), 50);
+    ck_assert_int_gt(check_shape(2, wide, 0, 4, &mx9, SLAB_MIN_BYTES), 50);
+    ck_assert_int_gt(check_shape(3, thin, 0, 4, &mx9, SLAB_MIN_BYTES), 50);
+    ck_assert_int_eq(check_shape(2, wide, 0, 4, &mx9, 1 << 28), 1);
 }
 END_TEST
 
@@ -110,7 +138,7 @@ START_TEST(huge_shapes)
     for (int axis = 0; axis < 3; axis++) {
         slab_view view;
         slab_box box;
-        slab_view_init(&view, 3, shape, axis, 4, 18);
+        slab_view_init(&view, 3, shape, axis, 4, 18, 16);
         slab_first(&view, 1 << 28, &box);
         ck_assert_int_le(slab_plain_bytes(&view, &box) + slab_packed_bytes(&view, &box), 1 << 28);
         ck_assert_int_ge(slab_plain_bytes(&view, &box), 1 << 24);

@@ -67,8 +67,8 @@ int tool_parse_shape(struct argp_state *state, const char *text, int64_t *shape,
 mx_format tool_parse_format(struct argp_state *state, const char *text)
 {
     mx_format format = MX_FORMAT_MX9;
-    if (mx_format_parse(text, &format) != 0 || mx_format_is_ocp(format))
-        argp_error(state, "format \"%s\" is unknown; the formats are mx9, mx6 and mx4", text);
+    if (mx_format_parse(text, &format) != 0)
+        argp_error(state, "format \"%s\" is unknown; the formats are " TOOL_FORMATS, text);
     return format;
 }
 
@@ -82,7 +82,10 @@ void tool_add_op(struct argp_state *state, const char *part, void *user)
 
 void tool_add_format(struct argp_state *state, const char *part, void *user)
 {
-    *(unsigned *)user |= 1u << tool_parse_format(state, part);
+    mx_format format = tool_parse_format(state, part);
+    if (mx_format_is_ocp(format))
+        argp_error(state, "format %s: there are mx9, mx6 and mx4 here", part);
+    *(unsigned *)user |= 1u << format;
 }
 
 void tool_add_dtype(struct argp_state *state, const char *part, void *user)

@@ -1,8 +1,11 @@
 #include "mxrt_job.h"
 
-#include <stdlib.h>
-
 #include <mxgen/error.h>
+
+typedef struct dequantize_options {
+    job_options job;
+    foreign_options foreign;
+} dequantize_options;
 
 /* Copies the metadata that is not about a tensor to be restored; refuses what is about none. */
 static mx_status plan_metadata(tool_job *job, mx_error *err)
@@ -26,30 +29,23 @@ static mx_status plan_metadata(tool_job *job, mx_error *err)
 
 static mx_status plan_item(tool_job *job, job_item *item, mx_error *err)
 {
-    const st_tensor *tensor = item->tensor;
-    char *key = meta_key(tensor->name);
-    if (!key)
-        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a metadata key");
-    const char *value = st_reader_metadata_find(job->reader, key);
-    free(key);
-    if (!value || !tool_filter_keeps(&job->options->filter, tensor->name))
+    if (!item->converted)
         return job_declare_copy(job, item, err);
-    mx_status status = meta_parse(value, tensor, &item->packed, err);
-    if (status != MX_OK)
-        return status;
-    st_dtype dtype = meta_dtype_to_file(item->packed.dtype);
-    item->converted = 1;
-    status = st_tensor_bytes(dtype, item->packed.ndim, item->packed.shape, &item->bytes_after, err);
+    const meta_packed *packed = &item->packed;
+    st_dtype dtype = meta_dtype_to_file(packed->dtype);
+    mx_status status = st_tensor_bytes(dtype, packed->ndim, packed->shape, &item->bytes_after, err);
     if (status == MX_OK)
-        status = st_writer_declare(job->writer, tensor->name, dtype, item->packed.ndim,
-                                   item->packed.shape, &item->index, err);
+        status = st_writer_declare(job->writer, item->name, dtype, packed->ndim, packed->shape,
+                                   &item->index, err);
     return status;
 }
 
 static mx_status plan_dequantize(tool_job *job, void *user, mx_error *err)
 {
-    (void)user;
+    const dequantize_options *options = user;
     mx_status status = plan_metadata(job, err);
+    if (status == MX_OK)
+        status = job_list_logical(job, &options->foreign, err);
     for (size_t i = 0; i < job->n_items && status == MX_OK; i++)
         status = plan_item(job, &job->items[i], err);
     return status;
@@ -63,25 +59,30 @@ static mx_status convert_item(tool_stream *stream, const stream_route *route, jo
 
 static error_t parse_dequantize(int key, char *arg, struct argp_state *state)
 {
+    dequantize_options *options = state->input;
     (void)arg;
     if (key != ARGP_KEY_INIT)
         return ARGP_ERR_UNKNOWN;
-    state->child_inputs[0] = state->input;
+    state->child_inputs[0] = &options->job;
+    state->child_inputs[1] = &options->foreign;
     return 0;
 }
 
 int cmd_dequantize(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&job_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {
+        {&job_argp, 0, NULL, 0}, {&foreign_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         .parser = parse_dequantize,
         .args_doc = "IN -o OUT",
-        .doc = "Restores the tensors that quantize packed, with the type and shape they had.",
+        .doc = "Restores the tensors that quantize packed, with the type and shape they had, and "
+               "data with scales of the OCP formats in files of others, where names, types and "
+               "shapes tell what they are.",
         .children = children};
-    job_options options = {0};
+    dequantize_options options = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &options))
         return TOOL_EXIT_USAGE;
-    int code = job_run(&options, "dequantize", plan_dequantize, convert_item, NULL);
-    tool_filter_finish(&options.filter);
+    int code = job_run(&options.job, "dequantize", plan_dequantize, convert_item, &options);
+    tool_filter_finish(&options.job.filter);
     return code;
 }

@@ -82,11 +82,11 @@ static json_t *item_json(const job_item *item)
     for (size_t i = 0; i < ndim; i++)
         json_array_append_new(shape, json_integer(dims[i]));
     json_t *object =
-        json_pack("{s:s, s:s, s:o, s:b, s:I, s:I}", "name", tensor->name, "dtype",
+        json_pack("{s:s, s:s, s:o, s:b, s:I, s:I}", "name", item->name, "dtype",
                   item->converted ? st_dtype_name(meta_dtype_to_file(item->packed.dtype))
                                   : st_dtype_name(tensor->dtype),
                   "shape", shape, "converted", item->converted, "bytes_before",
-                  (json_int_t)tensor->size_bytes, "bytes_after", (json_int_t)item->bytes_after);
+                  (json_int_t)item->bytes_before, "bytes_after", (json_int_t)item->bytes_after);
     if (item->converted) {
         json_object_set_new(object, "format",
                             json_string(mx_format_get(item->packed.format)->name));
@@ -112,13 +112,19 @@ static void report_json(const tool_job *job, int64_t before, int64_t after)
     json_decref(root);
 }
 
+/* Whether what is not finite is counted. */
+static int counts_values(const tool_job *job)
+{
+    return strcmp(job->verb, "dequantize") != 0;
+}
+
 static void report_row(tool_table *rows, const tool_job *job, const job_item *item)
 {
     char name[ST_PRINTABLE_BYTES], shape[TOOL_SHAPE_BYTES];
     const st_tensor *tensor = item->tensor;
     const char *plain = st_dtype_name(tensor->dtype);
-    int packs = !strcmp(job->verb, "quantize");
-    table_cell(rows, "%s", st_printable(tensor->name, name));
+    int packs = counts_values(job);
+    table_cell(rows, "%s", st_printable(item->name, name));
     if (!item->converted) {
         table_cell(rows, "%s", tool_shape_text(tensor->ndim, tensor->shape, shape));
         table_cell(rows, "%s", plain);
@@ -130,7 +136,7 @@ static void report_row(tool_table *rows, const tool_job *job, const job_item *it
         table_cell(rows, "%s",
                    packs ? format : st_dtype_name(meta_dtype_to_file(item->packed.dtype)));
     }
-    table_cell(rows, "%lld", (long long)tensor->size_bytes);
+    table_cell(rows, "%lld", (long long)item->bytes_before);
     table_cell(rows, "%lld", (long long)item->bytes_after);
     if (packs && item->converted) {
         table_cell(rows, "%lld", (long long)item->counts.nan);
@@ -147,7 +153,7 @@ static void report_table(const tool_job *job, int64_t before, int64_t after)
                                            "after",   "NaN",    "Inf",   NULL};
     static const char *const heads_from[] = {"<tensor", "<shape", "<from", "<to",
                                              "before",  "after",  NULL};
-    int packs = !strcmp(job->verb, "quantize");
+    int packs = counts_values(job);
     stream_counts counts = {0};
     tool_table *rows = table_create(packs ? heads_to : heads_from);
     for (size_t i = 0; i < job->n_items; i++) {
@@ -174,7 +180,7 @@ static int report(const tool_job *job)
     if (job->options->quiet)
         return 0;
     for (size_t i = 0; i < job->n_items; i++) {
-        before += job->items[i].tensor->size_bytes;
+        before += job->items[i].bytes_before;
         after += job->items[i].bytes_after;
     }
     if (job->options->json)
@@ -190,20 +196,48 @@ mx_status job_declare_copy(tool_job *job, job_item *item, mx_error *err)
 {
     const st_tensor *tensor = item->tensor;
     item->bytes_after = tensor->size_bytes;
-    return st_writer_declare(job->writer, tensor->name, tensor->dtype, tensor->ndim, tensor->shape,
+    return st_writer_declare(job->writer, item->name, tensor->dtype, tensor->ndim, tensor->shape,
                              &item->index, err);
 }
 
-static mx_status make_items(tool_job *job, mx_error *err)
+static mx_status make_items(tool_job *job, size_t n, mx_error *err)
 {
-    size_t n = st_reader_count(job->reader);
     job->items = calloc(n + 1, sizeof(*job->items));
     if (!job->items)
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu tensors", n);
     job->n_items = n;
-    for (size_t i = 0; i < n; i++)
-        job->items[i].tensor = st_reader_at(job->reader, i);
     return MX_OK;
+}
+
+mx_status job_list_reader(tool_job *job, mx_error *err)
+{
+    mx_status status = make_items(job, st_reader_count(job->reader), err);
+    for (size_t i = 0; i < job->n_items; i++) {
+        const st_tensor *tensor = st_reader_at(job->reader, i);
+        job->items[i] =
+            (job_item){.tensor = tensor, .name = tensor->name, .bytes_before = tensor->size_bytes};
+    }
+    return status;
+}
+
+mx_status job_list_logical(tool_job *job, const foreign_options *options, mx_error *err)
+{
+    mx_status status =
+        logical_list_init(&job->list, job->reader, options, &job->options->filter, err);
+    if (status == MX_OK)
+        status = make_items(job, job->list.n, err);
+    for (size_t i = 0; i < job->n_items; i++) {
+        logical_tensor *from = &job->list.items[i];
+        job->items[i] = (job_item){.tensor = from->data,
+                                   .scales = from->scales,
+                                   .name = from->name,
+                                   .converted = from->is_packed,
+                                   .packed = from->packed,
+                                   .bytes_before = from->data->size_bytes +
+                                                   (from->scales ? from->scales->size_bytes : 0)};
+        memset(&from->packed, 0, sizeof(from->packed));
+    }
+    return status;
 }
 
 static mx_status convert_all(tool_job *job, job_convert_fn convert, mx_error *err)
@@ -220,10 +254,14 @@ static mx_status convert_all(tool_job *job, job_convert_fn convert, mx_error *er
         job_item *item = &job->items[i];
         stream_route route = {.reader = job->reader,
                               .tensor = item->tensor,
+                              .scales = item->scales,
                               .writer = job->writer,
-                              .index = item->index};
-        status = item->converted ? convert(&stream, &route, item, err)
-                                 : stream_copy(&stream, &route, err);
+                              .index = item->index,
+                              .scales_index = item->scales_index};
+        if (!item->converted)
+            status = stream_copy(&stream, &route, err);
+        else if (item->bytes_after > 0)
+            status = convert(&stream, &route, item, err);
     }
     if (status == MX_OK)
         status = st_writer_commit(job->writer, err);
@@ -240,8 +278,6 @@ int job_run(const job_options *options, const char *verb, job_plan_fn plan, job_
     double start = tool_now();
     mx_status status = st_reader_open(options->in, &job.reader, &err);
     if (status == MX_OK)
-        status = make_items(&job, &err);
-    if (status == MX_OK)
         status = engine_open(&options->engine, &job.engine, &err);
     if (status == MX_OK)
         status = st_writer_create(options->out, &job.writer, &err);
@@ -257,6 +293,7 @@ int job_run(const job_options *options, const char *verb, job_plan_fn plan, job_
     for (size_t i = 0; i < job.n_items; i++)
         meta_packed_finish(&job.items[i].packed);
     free(job.items);
+    logical_list_finish(&job.list);
     engine_close(&job.engine);
     st_reader_close(job.reader);
     return code;

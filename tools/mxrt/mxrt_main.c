@@ -13,8 +13,10 @@ typedef struct command {
 
 static const command commands[] = {
     {"devices", cmd_devices, "list the devices that can be used here"},
-    {"quantize", cmd_quantize, "pack the tensors of a safetensors file to MX9, MX6 or MX4"},
+    {"quantize", cmd_quantize, "pack the tensors of a safetensors file"},
     {"dequantize", cmd_dequantize, "restore what quantize packed"},
+    {"qdq", cmd_qdq, "round the tensors of a file to what a format keeps"},
+    {"compare", cmd_compare, "tell how the tensors of two files differ"},
     {"bench", cmd_bench, "measure kernels against the device's own copy"},
     {"tune", cmd_tune, "measure kernels and keep what was found for later choices"},
     {"cache", cmd_cache, "list, merge, check and prune tuning files"},

@@ -1,109 +1,70 @@
-#include "mxrt_job.h"
+#include "mxrt_conversion.h"
 
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <mxgen/error.h>
 
 typedef struct quantize_options {
     job_options job;
-    mx_format format;
-    int has_format;
-    int axis;
+    conversion_options conversion;
 } quantize_options;
-
-static error_t parse_quantize(int key, char *arg, struct argp_state *state)
-{
-    quantize_options *options = state->input;
-    switch (key) {
-    case 'f':
-        options->format = tool_parse_format(state, arg);
-        options->has_format = 1;
-        return 0;
-    case 'a':
-        options->axis = (int)tool_parse_integer(state, "--axis", arg, INT_MIN, INT_MAX);
-        return 0;
-    case ARGP_KEY_INIT:
-        options->axis = -1;
-        state->child_inputs[0] = &options->job;
-        return 0;
-    case ARGP_KEY_END:
-        if (!options->has_format)
-            argp_error(state, "which format? --format mx9, mx6 or mx4 is missing");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-/* Floating tensors of two or more dimensions, unless --include names others; never empty ones. */
-static int wants(const job_options *options, const st_tensor *tensor, mx_dtype *dtype)
-{
-    size_t least = options->filter.has_include ? 1 : 2;
-    return meta_dtype_from_file(tensor->dtype, dtype) == 0 && tensor->ndim >= least &&
-           tensor->n_elements > 0 && tool_filter_keeps(&options->filter, tensor->name);
-}
 
 static mx_status declare_packed(tool_job *job, job_item *item, mx_error *err)
 {
     const meta_packed *packed = &item->packed;
-    char name[ST_PRINTABLE_BYTES];
-    mx_error why;
-    int64_t shape[2];
-    int64_t block_bytes = mx_format_get(packed->format)->block_bytes;
-    /* Three dimensions have the same blocks as all of them, and no limit on their number. */
-    slab_view view;
-    slab_view_init(&view, packed->ndim, packed->shape, packed->axis, 1, block_bytes);
-    if (mxrt_packed_shape(packed->format, SLAB_DIMS, view.size, SLAB_AXIS, &shape[0], &shape[1],
-                          &why) != MX_OK)
-        return mx_fail(err, why.status, "tensor \"%s\": %s", st_printable(item->tensor->name, name),
-                       why.message);
+    size_t ndim;
+    int64_t bytes, *shape = calloc(packed->ndim + 1, sizeof(*shape));
+    if (!shape)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a shape");
+    meta_data_shape(packed, shape, &ndim);
+    st_dtype dtype = meta_data_dtype(packed->format);
     mx_status status =
-        st_writer_declare(job->writer, item->tensor->name, ST_U8, 2, shape, &item->index, err);
-    item->bytes_after = status == MX_OK ? shape[0] * shape[1] : 0;
+        st_writer_declare(job->writer, item->name, dtype, ndim, shape, &item->index, err);
+    if (status == MX_OK)
+        status = st_tensor_bytes(dtype, ndim, shape, &item->bytes_after, err);
+    if (status == MX_OK && mx_format_is_ocp(packed->format)) {
+        meta_scales_shape(packed, shape, &ndim);
+        status = st_writer_declare(job->writer, packed->scales_name, ST_U8, ndim, shape,
+                                   &item->scales_index, err);
+        if (status == MX_OK)
+            status = st_tensor_bytes(ST_U8, ndim, shape, &bytes, err);
+        if (status == MX_OK)
+            item->bytes_after += bytes;
+    }
+    free(shape);
     return status;
 }
 
-static mx_status plan_packed(tool_job *job, job_item *item, const quantize_options *options,
-                             mx_dtype dtype, mx_error *err)
+/* Neither the metadata's key nor the scales' name may be taken. */
+static mx_status check_names(const tool_job *job, const job_item *item, const char *key,
+                             mx_error *err)
 {
-    const st_tensor *tensor = item->tensor;
-    char name[ST_PRINTABLE_BYTES];
-    int64_t ndim = (int64_t)tensor->ndim, axis = options->axis;
-    st_printable(tensor->name, name);
-    if (axis < -ndim || axis >= ndim)
+    char name[ST_PRINTABLE_BYTES], scales[ST_PRINTABLE_BYTES];
+    st_printable(item->name, name);
+    if (st_reader_metadata_find(job->reader, key))
         return mx_fail(err, MX_ERR_INVALID,
-                       "tensor \"%s\": axis %lld is outside %lld..%lld; leave it out with "
-                       "--exclude",
-                       name, (long long)axis, (long long)-ndim, (long long)ndim - 1);
-    char *key = meta_key(tensor->name), *value = NULL;
-    mx_status status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory for tensor \"%s\"", name);
-    if (!key)
-        goto out;
-    if (st_reader_metadata_find(job->reader, key)) {
-        status = mx_fail(err, MX_ERR_INVALID,
-                         "tensor \"%s\" has metadata of a packed tensor but is %s; leave it out "
-                         "with --exclude",
-                         name, st_dtype_name(tensor->dtype));
-        goto out;
-    }
-    item->packed = (meta_packed){.format = options->format,
-                                 .dtype = dtype,
-                                 .axis = (int)(axis < 0 ? axis + ndim : axis),
-                                 .ndim = tensor->ndim,
-                                 .shape = calloc(tensor->ndim, sizeof(int64_t))};
-    if (!item->packed.shape)
-        goto out;
-    memcpy(item->packed.shape, tensor->shape, tensor->ndim * sizeof(int64_t));
-    item->converted = 1;
-    value = meta_value(&item->packed);
-    if (!value)
-        goto out;
-    status = st_writer_metadata(job->writer, key, value, err);
+                       "tensor \"%s\" has metadata of a packed tensor but is %s; leave it out "
+                       "with --exclude",
+                       name, st_dtype_name(item->tensor->dtype));
+    if (mx_format_is_ocp(item->packed.format) &&
+        st_reader_find(job->reader, item->packed.scales_name))
+        return mx_fail(err, MX_ERR_INVALID,
+                       "tensor \"%s\": there is a tensor \"%s\" already, which is the name for its "
+                       "scales; leave it out with --exclude",
+                       name, st_printable(item->packed.scales_name, scales));
+    return MX_OK;
+}
+
+static mx_status plan_packed(tool_job *job, job_item *item, mx_error *err)
+{
+    char *key = meta_key(item->name), *value = meta_value(&item->packed);
+    mx_status status = key && value
+                           ? check_names(job, item, key, err)
+                           : mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a tensor's metadata");
+    if (status == MX_OK)
+        status = st_writer_metadata(job->writer, key, value, err);
     if (status == MX_OK)
         status = declare_packed(job, item, err);
-out:
     free(key);
     free(value);
     return status;
@@ -112,18 +73,16 @@ out:
 static mx_status plan_quantize(tool_job *job, void *user, mx_error *err)
 {
     const quantize_options *options = user;
-    mx_status status = MX_OK;
-    for (size_t i = 0; i < st_reader_metadata_count(job->reader) && status == MX_OK; i++) {
-        const char *key, *value;
-        st_reader_metadata_at(job->reader, i, &key, &value);
-        status = st_writer_metadata(job->writer, key, value, err);
-    }
+    mx_status status = job_list_reader(job, err);
+    if (status == MX_OK)
+        status = conversion_copy_metadata(job, err);
     for (size_t i = 0; i < job->n_items && status == MX_OK; i++) {
-        mx_dtype dtype = MX_DTYPE_F32;
         job_item *item = &job->items[i];
-        status = wants(&options->job, item->tensor, &dtype)
-                     ? plan_packed(job, item, options, dtype, err)
-                     : job_declare_copy(job, item, err);
+        status = conversion_plan(&options->conversion, &options->job.filter, item->tensor,
+                                 &item->packed, &item->converted, err);
+        if (status == MX_OK)
+            status =
+                item->converted ? plan_packed(job, item, err) : job_declare_copy(job, item, err);
     }
     return status;
 }
@@ -134,22 +93,28 @@ static mx_status convert_item(tool_stream *stream, const stream_route *route, jo
     return stream_quantize(stream, route, &item->packed, &item->counts, err);
 }
 
+static error_t parse_quantize(int key, char *arg, struct argp_state *state)
+{
+    quantize_options *options = state->input;
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
+        return ARGP_ERR_UNKNOWN;
+    state->child_inputs[0] = &options->conversion;
+    state->child_inputs[1] = &options->job;
+    return 0;
+}
+
 int cmd_quantize(int argc, char **argv)
 {
-    static const struct argp_option option_table[] = {
-        {"format", 'f', "FORMAT", 0, "mx9, mx6 or mx4", 1},
-        {"axis", 'a', "N", 0,
-         "Blocks lie along this axis; negative ones count from the end (default: -1)", 1},
-        {0}};
-    static const struct argp_child children[] = {{&job_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {
+        {&conversion_argp, 0, NULL, 0}, {&job_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        .options = option_table,
         .parser = parse_quantize,
         .args_doc = "IN -o OUT --format FORMAT",
         .doc = "Packs the floating tensors of a safetensors file that have two or more dimensions; "
                "--include picks others, too. What is not packed is copied.",
         .children = children};
-    quantize_options options = {0};
+    quantize_options options = {.conversion = {.op = MX_OP_TO}};
     if (argp_parse(&argp, argc, argv, 0, NULL, &options))
         return TOOL_EXIT_USAGE;
     int code = job_run(&options.job, "quantize", plan_quantize, convert_item, &options);

@@ -47,13 +47,18 @@ typedef struct report_run {
 
 enum { KEY_INCLUDE = 256, KEY_EXCLUDE, KEY_MAX_MEMORY, KEY_SECONDS };
 
+static void add_format(struct argp_state *state, const char *part, void *user)
+{
+    *(unsigned *)user |= 1u << tool_parse_format(state, part);
+}
+
 static error_t parse_report(int key, char *arg, struct argp_state *state)
 {
     report_options *options = state->input;
     tool_filter *filter = &options->filter;
     switch (key) {
     case 'f':
-        tool_parse_list(state, arg, &options->formats, tool_add_format);
+        tool_parse_list(state, arg, &options->formats, add_format);
         return 0;
     case 'a':
         options->axis = (int)tool_parse_integer(state, "--axis", arg, INT_MIN, INT_MAX);
@@ -96,7 +101,7 @@ static error_t parse_report(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option report_option_table[] = {
-    {"format", 'f', "FORMAT,..", 0, "mx9, mx6, mx4 (default: mx9,mx6)", 1},
+    {"format", 'f', "FORMAT,..", 0, TOOL_FORMATS " (default: mx9,mx6)", 1},
     {"axis", 'a', "N", 0, "Blocks lie along this axis (default: -1)", 1},
     {"include", KEY_INCLUDE, "REGEX", 0,
      "Only tensors whose name matches this POSIX extended expression", 2},
@@ -115,18 +120,16 @@ typedef struct report_call {
     stream_tensors *x, *y; /* y's plain tensor is what comes back */
 } report_call;
 
-static mx_status call_to(void *user, mxrt_stream stream, mx_error *err)
+static mx_status call_to(void *user, mxrt_stream queue, mx_error *err)
 {
     const report_call *call = user;
-    return mxrt_convert_to(call->run->engine.device, call->packed->format, SLAB_AXIS,
-                           &call->x->plain, &call->x->packed, stream, err);
+    return stream_call(&call->run->stream, MX_OP_TO, call->packed, call->x, NULL, queue, err);
 }
 
-static mx_status call_from(void *user, mxrt_stream stream, mx_error *err)
+static mx_status call_from(void *user, mxrt_stream queue, mx_error *err)
 {
     const report_call *call = user;
-    return mxrt_convert_from(call->run->engine.device, call->packed->format, SLAB_AXIS,
-                             &call->y->packed, &call->y->plain, stream, err);
+    return stream_call(&call->run->stream, MX_OP_FROM, call->packed, call->y, NULL, queue, err);
 }
 
 static mx_status measure_box(const report_run *run, report_call *call, int64_t moved_bytes,
@@ -190,35 +193,36 @@ static mx_status reserve_y(report_run *run, int64_t size_bytes, mx_error *err)
     return MX_OK;
 }
 
-static mx_status report_box(report_run *run, const stream_route *route, const meta_packed *packed,
-                            const slab_view *view, const slab_box *box, report_sums *sums,
-                            mx_error *err)
+static mx_status report_box(report_run *run, const stream_route *route, const stream_walk *walk,
+                            const slab_box *box, report_sums *sums, mx_error *err)
 {
     stream_tensors x, y;
+    const meta_packed *packed = walk->packed;
     report_call call = {.run = run, .packed = packed, .x = &x, .y = &y};
     tool_stream *stream = &run->stream;
-    int64_t plain_bytes = slab_plain_bytes(view, box), packed_bytes = slab_packed_bytes(view, box);
-    int64_t n = plain_bytes / view->element_bytes;
-    mx_status status = stream_reserve(stream, plain_bytes, packed_bytes, err);
+    int64_t plain_bytes = slab_plain_bytes(&walk->view, box);
+    int64_t packed_bytes = slab_packed_bytes(&walk->view, box);
+    int64_t scale_bytes = stream_scale_bytes(walk, box);
+    int64_t n = plain_bytes / walk->view.element_bytes;
+    mx_status status = stream_reserve(stream, plain_bytes, packed_bytes, scale_bytes, err);
     if (status == MX_OK)
         status = reserve_y(run, plain_bytes, err);
     if (status == MX_OK)
-        status = stream_read_plain(stream, route, view, box, err);
+        status = stream_read_plain(stream, route, &walk->view, box, err);
     if (status == MX_OK && !stream_is_host(stream))
-        status = mxrt_device_upload(run->engine.device, stream->device_plain, stream->host_plain,
+        status = mxrt_device_upload(run->engine.device, stream->plain.device, stream->plain.host,
                                     (size_t)plain_bytes, err);
     if (status != MX_OK)
         return status;
-    stream_count(packed->dtype, stream->host_plain, n, &sums->counts);
-    stream_box_tensors(stream, view, box, packed->dtype, stream->device_plain,
-                       stream->device_packed, &x);
-    stream_box_tensors(stream, view, box, packed->dtype, run->device_y, stream->device_packed, &y);
-    status = measure_box(run, &call, plain_bytes + packed_bytes, sums, err);
+    stream_count(packed->dtype, stream->plain.host, n, &sums->counts);
+    stream_box_tensors(stream, walk, box, stream->plain.device, &x);
+    stream_box_tensors(stream, walk, box, run->device_y, &y);
+    status = measure_box(run, &call, plain_bytes + packed_bytes + scale_bytes, sums, err);
     if (status == MX_OK && !stream_is_host(stream))
         status = mxrt_device_download(run->engine.device, run->host_y, run->device_y,
                                       (size_t)plain_bytes, err);
     if (status == MX_OK)
-        add_noise(packed->dtype, stream->host_plain, run->host_y, n, sums);
+        add_noise(packed->dtype, stream->plain.host, run->host_y, n, sums);
     return status;
 }
 
@@ -319,19 +323,16 @@ static void add_sums(report_sums *total, const report_sums *sums)
 static mx_status report_tensor(report_run *run, const st_tensor *tensor, const meta_packed *packed,
                                report_sums *total, mx_error *err)
 {
-    slab_view view;
-    slab_box first, box;
+    stream_walk walk;
+    slab_box box;
     report_sums sums = {.bytes_before = tensor->size_bytes};
     stream_route route = {.reader = run->reader, .tensor = tensor};
-    mx_status status = MX_OK;
-    slab_view_init(&view, packed->ndim, packed->shape, packed->axis,
-                   mx_dtype_get(packed->dtype)->bytes, mx_format_get(packed->format)->block_bytes);
-    slab_first(&view, run->options->max_memory_bytes, &first);
-    box = first;
-    for (int more = 1; more && status == MX_OK; more = slab_next(&view, &first, &box)) {
-        status = report_box(run, &route, packed, &view, &box, &sums, err);
-        sums.bytes_after += slab_packed_bytes(&view, &box);
-        progress_add(&run->progress, slab_plain_bytes(&view, &box), tensor->name);
+    mx_status status = stream_walk_init(&walk, &run->stream, tensor->name, MX_OP_TO, packed, err);
+    box = walk.first;
+    for (int more = 1; more && status == MX_OK; more = slab_next(&walk.view, &walk.first, &box)) {
+        status = report_box(run, &route, &walk, &box, &sums, err);
+        sums.bytes_after += slab_packed_bytes(&walk.view, &box) + stream_scale_bytes(&walk, &box);
+        progress_add(&run->progress, slab_plain_bytes(&walk.view, &box), tensor->name);
     }
     if (status == MX_OK) {
         print_line(run, tensor, packed, packed->format, &sums);
@@ -363,7 +364,7 @@ static mx_status report_format(report_run *run, mx_format format, mx_error *err)
     mx_status status = MX_OK;
     for (size_t i = 0; i < st_reader_count(run->reader) && status == MX_OK; i++) {
         const st_tensor *tensor = st_reader_at(run->reader, i);
-        meta_packed packed = {.format = format};
+        meta_packed packed = {.format = format, .options = mx_ocp_preset(MX_OCP_ALTO)};
         if (wants(run->options, tensor, &packed))
             status = report_tensor(run, tensor, &packed, &total, err);
     }
@@ -388,7 +389,7 @@ static mx_status report_all(report_run *run, mx_error *err)
     }
     progress_init(&run->progress, total * __builtin_popcount(formats), 0);
     stream_init(&run->stream, &run->engine, &run->progress, run->options->max_memory_bytes);
-    for (int f = 0; f < MX_FORMAT_PACKED_COUNT && status == MX_OK; f++) {
+    for (int f = 0; f < MX_FORMAT_COUNT && status == MX_OK; f++) {
         if (formats >> f & 1)
             status = report_format(run, (mx_format)f, err);
     }

@@ -11,13 +11,15 @@
 
 #include "safetensors.h"
 
-enum { TOOL_EXIT_FAILURE = 1, TOOL_EXIT_USAGE = 2 };
+enum { TOOL_EXIT_FAILURE = 1, TOOL_EXIT_USAGE = 2, TOOL_EXIT_DIFFERENT = 3 };
 
 int cmd_bench(int argc, char **argv);
 int cmd_cache(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
 int cmd_dequantize(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_make_model(int argc, char **argv);
+int cmd_qdq(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
@@ -39,6 +41,8 @@ int64_t tool_parse_bytes(struct argp_state *state, const char *what, const char 
 double tool_parse_seconds(struct argp_state *state, const char *what, const char *text);
 /* 4x64; at most `capacity` dimensions of at least 1. Returns their number. */
 int tool_parse_shape(struct argp_state *state, const char *text, int64_t *shape, int capacity);
+#define TOOL_FORMATS                                                                               \
+    "mx9, mx6, mx4, mxfp4, mxfp6e2m3, mxfp6e3m2, mxfp8e4m3, mxfp8e5m2 or mxint8"
 mx_format tool_parse_format(struct argp_state *state, const char *text);
 /* Calls `parse` for each part of a list with commas. */
 void tool_parse_list(struct argp_state *state, const char *text, void *user,

@@ -1,0 +1,33 @@
+/* What quantize and qdq have in common: how tensors are converted, and which. */
+#ifndef MXRT_CONVERSION_H
+#define MXRT_CONVERSION_H
+
+#include "mxrt_job.h"
+
+typedef struct conversion_options {
+    mx_op op; /* MX_OP_TO or MX_OP_QDQ; set before the arguments are parsed */
+    mx_format format;
+    int axis;
+    int64_t seed;
+    mx_profile packed_profile;
+    mx_ocp_profile ocp_profile;
+    mx_ocp_options ocp; /* without the seed */
+    /* As given, until the format is known: */
+    int has_format, has_rounding, has_seed, tiles;
+    const char *profile;
+    mx_rounding rounding;
+} conversion_options;
+
+/* Options --format, --axis, --profile, --rounding, --seed and --tiles; the input is a
+ * conversion_options with its op. */
+extern const struct argp conversion_argp;
+
+/* Sets *wanted for floating tensors of two or more dimensions, unless --include names others; never
+ * for empty ones. Then fills *out, which the caller releases. */
+mx_status conversion_plan(const conversion_options *options, const tool_filter *filter,
+                          const st_tensor *tensor, meta_packed *out, int *wanted, mx_error *err);
+
+/* Metadata of the input, all of it. */
+mx_status conversion_copy_metadata(tool_job *job, mx_error *err);
+
+#endif
