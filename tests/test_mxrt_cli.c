@@ -1,7 +1,6 @@
 /* The mxrt command line on files: the bytes it writes against the C reference, streaming in small
  * pieces, and everything that can be wrong with input, output and arguments. */
 #include <check.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <pty.h>
@@ -14,211 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli_run.h"
+#include "mxrt_run.h"
 #include "runtime/reference.h"
-#include "tests/cases.h"
-#include "tools/safetensors/safetensors.h"
-
-enum { MAX_WORDS = 24 };
-
-static char *temp_dir;
-
-static void setup(void)
-{
-    temp_dir = cli_temp_create();
-    /* The reference, whatever is installed here. */
-    setenv("MXRT_PACK", "", 1);
-}
-
-static void teardown(void)
-{
-    cli_temp_destroy(temp_dir);
-}
-
-static char *path_of(const char *name)
-{
-    return cli_temp_path(temp_dir, name);
-}
-
-typedef struct words {
-    const char *argv[MAX_WORDS + 1];
-    char *paths[MAX_WORDS];
-    char *copy;
-} words;
-
-/* Words separated by blanks; "@NAME" is a file in the test's folder. */
-static void words_init(words *w, const char *text)
-{
-    size_t n = 1;
-    *w = (words){.argv = {getenv("MXRT")}, .copy = strdup(text)};
-    ck_assert_msg(w->argv[0] != NULL, "set MXRT to the program");
-    char *rest = w->copy;
-    for (char *word; (word = strsep(&rest, " "));) {
-        ck_assert_uint_lt(n, MAX_WORDS);
-        if (word[0] == '@')
-            w->argv[n] = w->paths[n] = path_of(word + 1);
-        else
-            w->argv[n] = word;
-        n++;
-    }
-}
-
-static void words_finish(words *w)
-{
-    for (size_t i = 0; i < MAX_WORDS; i++)
-        free(w->paths[i]);
-    free(w->copy);
-}
-
-static void mxrt(cli_run *run, const char *text)
-{
-    words w;
-    words_init(&w, text);
-    cli_run_start(run, w.argv);
-    words_finish(&w);
-}
-
-static void mxrt_ok(const char *text)
-{
-    cli_run run;
-    mxrt(&run, text);
-    ck_assert_msg(run.exit_code == 0, "mxrt %s: exit %d: %s", text, run.exit_code, run.err);
-    ck_assert_msg(run.err[0] == 0, "mxrt %s: says %s", text, run.err);
-    cli_run_finish(&run);
-}
-
-static json_t *mxrt_json(const char *text)
-{
-    cli_run run;
-    json_error_t why;
-    mxrt(&run, text);
-    ck_assert_msg(run.exit_code == 0, "mxrt %s: exit %d: %s", text, run.exit_code, run.err);
-    json_t *json = json_loads(run.out, JSON_REJECT_DUPLICATES, &why);
-    ck_assert_msg(json != NULL, "mxrt %s: %s in %s", text, why.text, run.out);
-    cli_run_finish(&run);
-    return json;
-}
-
-/* The files in the test's folder, hidden ones included. */
-static int count_files(void)
-{
-    int n = 0;
-    DIR *dir = opendir(temp_dir);
-    ck_assert_ptr_nonnull(dir);
-    for (struct dirent *entry; (entry = readdir(dir));)
-        n += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
-    closedir(dir);
-    return n;
-}
-
-/* Fails with `code`, says `word`, prints nothing and leaves the folder as it was. */
-static void mxrt_fails(const char *text, int code, const char *word)
-{
-    cli_run run;
-    int files = count_files();
-    mxrt(&run, text);
-    ck_assert_msg(run.exit_code == code, "mxrt %s: exit %d, not %d: %s", text, run.exit_code, code,
-                  run.err);
-    ck_assert_msg(strstr(run.err, word) != NULL, "mxrt %s: \"%s\" lacks \"%s\"", text, run.err,
-                  word);
-    ck_assert_msg(run.out[0] == 0, "mxrt %s: prints %s", text, run.out);
-    ck_assert_msg(count_files() == files, "mxrt %s: leaves a file", text);
-    cli_run_finish(&run);
-}
-
-static void expect_same_files(const char *a, const char *b)
-{
-    size_t a_bytes, b_bytes;
-    char *a_path = path_of(a), *b_path = path_of(b);
-    char *a_text = cli_temp_read(a_path, &a_bytes), *b_text = cli_temp_read(b_path, &b_bytes);
-    ck_assert_uint_eq(a_bytes, b_bytes);
-    ck_assert_msg(memcmp(a_text, b_text, a_bytes) == 0, "%s and %s differ", a, b);
-    free(a_path);
-    free(b_path);
-    free(a_text);
-    free(b_text);
-}
-
-/* ---- Files of tensors ---- */
-
-typedef struct sample {
-    const char *name;
-    st_dtype dtype;
-    size_t ndim;
-    int64_t shape[4];
-} sample;
-
-static const sample samples[] = {
-    {"square.f32", ST_F32, 2, {64, 96}},    {"ragged.bf16", ST_BF16, 2, {37, 45}},
-    {"wide.f32", ST_F32, 2, {3, 3001}},     {"tall.f16", ST_F16, 2, {3001, 3}},
-    {"cube.bf16", ST_BF16, 3, {5, 35, 33}}, {"four.f32", ST_F32, 4, {2, 18, 3, 20}},
-    {"thin.f16", ST_F16, 3, {1, 1, 40}},    {"bias.f32", ST_F32, 1, {77, 0}},
-    {"double.f64", ST_F64, 2, {4, 8}},      {"numbers.i64", ST_I64, 2, {1, 9}},
-    {"empty.bf16", ST_BF16, 2, {0, 32}},    {"scalar.f32", ST_F32, 0, {0}},
-};
-enum { N_SAMPLES = sizeof(samples) / sizeof(samples[0]) };
-
-static int to_mx_dtype(st_dtype dtype, mx_dtype *out)
-{
-    if (dtype != ST_F32 && dtype != ST_BF16 && dtype != ST_F16)
-        return 0;
-    *out = dtype == ST_F32 ? MX_DTYPE_F32 : dtype == ST_BF16 ? MX_DTYPE_BF16 : MX_DTYPE_F16;
-    return 1;
-}
-
-/* Any bits, so that NaN, Inf and subnormals are there. */
-static void write_samples(const char *name)
-{
-    st_writer *writer = NULL;
-    char *path = path_of(name);
-    mx_error err;
-    ck_assert_int_eq(st_writer_create(path, &writer, &err), MX_OK);
-    ck_assert_int_eq(st_writer_metadata(writer, "origin", "a test", &err), MX_OK);
-    for (size_t i = 0; i < N_SAMPLES; i++) {
-        size_t index;
-        ck_assert_int_eq(st_writer_declare(writer, samples[i].name, samples[i].dtype,
-                                           samples[i].ndim, samples[i].shape, &index, &err),
-                         MX_OK);
-    }
-    ck_assert_int_eq(st_writer_begin(writer, &err), MX_OK);
-    for (size_t i = 0; i < N_SAMPLES; i++) {
-        int64_t bytes;
-        mx_dtype dtype = MX_DTYPE_F32;
-        ck_assert_int_eq(
-            st_tensor_bytes(samples[i].dtype, samples[i].ndim, samples[i].shape, &bytes, &err),
-            MX_OK);
-        to_mx_dtype(samples[i].dtype, &dtype);
-        char *data = calloc(1, (size_t)bytes + 8);
-        mx_case_fill(MX_VALUES_BITS, i, dtype, data, bytes / mx_dtype_get(dtype)->bytes);
-        ck_assert_int_eq(st_writer_write(writer, i, 0, data, (size_t)bytes, &err), MX_OK);
-        free(data);
-    }
-    ck_assert_msg(st_writer_commit(writer, &err) == MX_OK, "%s", err.message);
-    st_writer_destroy(writer);
-    free(path);
-}
-
-static st_reader *open_reader(const char *name)
-{
-    st_reader *reader = NULL;
-    char *path = path_of(name);
-    mx_error err = {0};
-    ck_assert_msg(st_reader_open(path, &reader, &err) == MX_OK, "%s", err.message);
-    free(path);
-    return reader;
-}
-
-static void *read_tensor(const st_reader *reader, const char *name, const st_tensor **out)
-{
-    const st_tensor *tensor = st_reader_find(reader, name);
-    ck_assert_msg(tensor != NULL, "no tensor %s", name);
-    void *data = malloc((size_t)tensor->size_bytes + 1);
-    ck_assert_int_eq(st_reader_read(reader, tensor, 0, data, (size_t)tensor->size_bytes, NULL),
-                     MX_OK);
-    if (out)
-        *out = tensor;
-    return data;
-}
 
 static void reference(mx_op op, mx_format format, int axis, const mx_case_tensor *in,
                       const mx_case_tensor *out)
@@ -273,12 +69,6 @@ static void expect_copied(const sample *s, const st_reader *in, const st_reader 
     ck_assert_msg(!memcmp(x_data, y_data, (size_t)x->size_bytes), "%s is not the same", s->name);
     free(x_data);
     free(y_data);
-}
-
-static int is_packed_by_default(const sample *s)
-{
-    mx_dtype dtype;
-    return s->ndim >= 2 && s->shape[0] > 0 && to_mx_dtype(s->dtype, &dtype);
 }
 
 static void check_round_trip(mx_format format, int axis)
@@ -820,7 +610,7 @@ int main(void)
 {
     Suite *suite = suite_create("mxrt_cli");
     TCase *tcase = tcase_create("commands");
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_checked_fixture(tcase, mxrt_run_setup, mxrt_run_teardown);
     tcase_add_test(tcase, round_trip);
     tcase_add_test(tcase, streaming);
     tcase_add_test(tcase, metadata_values);

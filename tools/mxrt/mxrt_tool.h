@@ -41,8 +41,7 @@ int64_t tool_parse_bytes(struct argp_state *state, const char *what, const char 
 double tool_parse_seconds(struct argp_state *state, const char *what, const char *text);
 /* 4x64; at most `capacity` dimensions of at least 1. Returns their number. */
 int tool_parse_shape(struct argp_state *state, const char *text, int64_t *shape, int capacity);
-#define TOOL_FORMATS                                                                               \
-    "mx9, mx6, mx4, mxfp4, mxfp6e2m3, mxfp6e3m2, mxfp8e4m3, mxfp8e5m2 or mxint8"
+#define TOOL_FORMATS "mx9, mx6, mx4, mxfp4, mxfp6e2m3, mxfp6e3m2, mxfp8e4m3, mxfp8e5m2 or mxint8"
 mx_format tool_parse_format(struct argp_state *state, const char *text);
 /* Calls `parse` for each part of a list with commas. */
 void tool_parse_list(struct argp_state *state, const char *text, void *user,
