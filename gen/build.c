@@ -116,9 +116,7 @@ static mx_status run_jobs(queue *q, mx_error *err)
 
 static bool same_module(const mxgen_spec *a, const mxgen_spec *b)
 {
-    return a->target == b->target && a->key.op == b->key.op && a->key.format == b->key.format &&
-           a->key.dtype == b->key.dtype && a->key.profile == b->key.profile &&
-           a->key.layout == b->key.layout;
+    return a->target == b->target && mxgen_key_equal(&a->key, &b->key);
 }
 
 static const char *object_kind(const mxgen_target *target)

@@ -157,7 +157,8 @@ static mx_status emit_specs(unit *u, const mxgen_spec *specs, size_t n_specs, mx
         mxgen_kernel kernel;
         memset(&kernel, 0, sizeof(kernel));
         specs[i].tmpl->describe(&specs[i], &kernel);
-        mxe_kernel_begin(&e, specs[i].symbol, kernel.args, kernel.n_args, kernel.threads);
+        mxe_kernel_begin(&e, specs[i].symbol, kernel.args, kernel.n_args, kernel.threads,
+                         kernel.min_programs_per_cu);
         specs[i].tmpl->emit(&e, &specs[i], &kernel);
         mxe_kernel_end(&e);
         if (e.failed)

@@ -158,6 +158,7 @@ mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b);
 #define mxe_ult(e, a, b) mxe_binary_at(MXE_AT(e), MXE_ULT, (a), (b))
 #define mxe_ule(e, a, b) mxe_binary_at(MXE_AT(e), MXE_ULE, (a), (b))
 #define mxe_slt(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SLT, (a), (b))
+#define mxe_sle(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SLE, (a), (b))
 #define mxe_is_nan(e, a) mxe_binary_at(MXE_AT(e), MXE_UNO, (a), (a))
 #define mxe_select(e, c, a, b) mxe_select_at(MXE_AT(e), (c), (a), (b))
 
@@ -222,6 +223,16 @@ void mxe_if_begin_at(mxe *e, mxe_branch *branch, mxe_value condition);
 void mxe_if_else(mxe *e, mxe_branch *branch);
 void mxe_if_end(mxe *e, mxe_branch *branch);
 
+/* while (condition) { .. }: mxe_while_begin, the condition, mxe_while_do, the body, mxe_while_end. */
+typedef struct mxe_while {
+    LLVMBasicBlockRef head, exit;
+} mxe_while;
+
+void mxe_while_begin(mxe *e, mxe_while *loop);
+void mxe_while_do_at(mxe *e, mxe_while *loop, mxe_value condition);
+#define mxe_while_do(e, loop, condition) mxe_while_do_at(MXE_AT(e), (loop), (condition))
+void mxe_while_end(mxe *e, mxe_while *loop);
+
 /* Whether a condition holds in any lane that one value carries: fit for mxe_if_begin. On GPUs that
  * is the thread's own condition, and the branch diverges. */
 mxe_value mxe_any_at(mxe *e, mxe_value condition);
@@ -262,6 +273,10 @@ void mxe_load_at(mxe *e, mxe_addr addr, mxe_type type, int n, int align_bytes, u
                  mxe_value *out);
 #define mxe_load(e, ...) mxe_load_at(MXE_AT(e), __VA_ARGS__)
 
+/* One item of `type` at a uniform byte offset, the same for all lanes. */
+mxe_value mxe_load_uniform_at(mxe *e, const char *pointer, mxe_value offset, mxe_type type);
+#define mxe_load_uniform(e, ...) mxe_load_uniform_at(MXE_AT(e), __VA_ARGS__)
+
 /* Each lane for which `predicate` holds writes n consecutive items; a predicate with a NULL ref
  * always holds. */
 void mxe_store_at(mxe *e, mxe_addr addr, mxe_type type, int n, int align_bytes, unsigned flags,
@@ -279,8 +294,8 @@ static inline mxe_value mxe_always(void)
     return none;
 }
 
-/* Shared by the workgroup on GPUs, private to the running thread on the host; 16-byte aligned;
- * once a kernel, before any use. */
+/* Shared by the workgroup on GPUs, private to the running thread on the host; 16-byte aligned, 1024
+ * where it is more than the target has without asking the driver; once a kernel, before any use. */
 void mxe_lds_reserve_at(mxe *e, int size_bytes);
 #define mxe_lds_reserve(e, size_bytes) mxe_lds_reserve_at(MXE_AT(e), (size_bytes))
 
@@ -295,6 +310,54 @@ void mxe_barrier(mxe *e);
 mxe_value mxe_lane_reduce_at(mxe *e, mxe_op op, mxe_value a, int group);
 #define mxe_lane_reduce(e, op, a, group) mxe_lane_reduce_at(MXE_AT(e), (op), (a), (group))
 
+/* Byte i of the result is byte (nibble i of `codes`, 0 .. 7) of the table (high : low), i32; the
+ * codes' low four nibbles are used. Targets with MXGEN_CAP_TILE_MMA. */
+mxe_value mxe_lookup_at(mxe *e, mxe_value low, mxe_value high, mxe_value codes);
+#define mxe_lookup(e, low, high, codes) mxe_lookup_at(MXE_AT(e), (low), (high), (codes))
+
+/* The value that lane (lane xor distance) of the warp has, i32, distance 1 .. 31. Targets with
+ * MXGEN_CAP_TILE_MMA. */
+mxe_value mxe_swap_lanes_at(mxe *e, mxe_value a, int distance);
+#define mxe_swap_lanes(e, a, distance) mxe_swap_lanes_at(MXE_AT(e), (a), (distance))
+
+/* ---- Asynchronous copies and matrix products from shared memory: MXGEN_CAP_TILE_MMA ----
+ *
+ * Four warps that follow each other, the first a multiple of four, form a warpgroup. A signal is 8
+ * bytes of shared memory that counts arrivals and bytes; after `count` arrivals and the expected
+ * bytes its phase ends, and those who wait for the phase's parity go on. Offsets in shared memory
+ * are uniform i32. */
+enum { MXE_SIGNAL_BYTES = 8 };
+void mxe_signal_init_at(mxe *e, mxe_value signal, int count); /* one thread, then the fence */
+void mxe_signal_fence(mxe *e); /* makes what signal_init wrote known to copies; then a barrier */
+void mxe_signal_expect_at(mxe *e, mxe_value signal, mxe_value bytes); /* and arrive; one thread */
+void mxe_signal_arrive_at(mxe *e, mxe_value signal);                  /* one thread */
+void mxe_signal_wait_at(mxe *e, mxe_value signal, mxe_value parity);  /* i32 */
+#define mxe_signal_init(e, signal, count) mxe_signal_init_at(MXE_AT(e), (signal), (count))
+#define mxe_signal_expect(e, signal, bytes) mxe_signal_expect_at(MXE_AT(e), (signal), (bytes))
+#define mxe_signal_arrive(e, signal) mxe_signal_arrive_at(MXE_AT(e), (signal))
+#define mxe_signal_wait(e, signal, parity) mxe_signal_wait_at(MXE_AT(e), (signal), (parity))
+
+/* One thread starts a copy of `bytes` (uniform i32, a multiple of 16, as are offset and address) from
+ * pointer + offset to shared memory; its end counts at the signal. */
+void mxe_bulk_load_at(mxe *e, mxe_value to, const char *pointer, mxe_value offset, mxe_value bytes,
+                      mxe_value signal);
+#define mxe_bulk_load(e, ...) mxe_bulk_load_at(MXE_AT(e), __VA_ARGS__)
+
+/* The running warpgroup multiplies rows [64, 128 bytes] at shared offset `a` by rows [n, 128 bytes]
+ * at `b`, contracting over the 128 bytes, and adds to acc[n / 2] (f32, varying). Rows are 128 bytes;
+ * their 16-byte chunk c stands at chunk c ^ (row % 8); both start at multiples of 1024. Lane l of
+ * warp w of the group has in acc[4 j + 2 h + i] the element of row 16 w + l / 4 + 8 h, column
+ * 8 j + 2 (l % 4) + i. `clear` (uniform i32): nonzero starts from zero. Done when it returns. */
+typedef enum mxe_tile_kind { MXE_TILE_BF16 = 0, MXE_TILE_E5M2 } mxe_tile_kind;
+void mxe_tile_mma_at(mxe *e, mxe_tile_kind kind, int n, mxe_value a, mxe_value b, mxe_value clear,
+                     mxe_value *acc);
+#define mxe_tile_mma(e, ...) mxe_tile_mma_at(MXE_AT(e), __VA_ARGS__)
+
+/* All threads of a warpgroup set how many registers each has: fewer than the launch gave, or more
+ * out of what others set free. */
+void mxe_register_budget_at(mxe *e, int registers, bool more);
+#define mxe_register_budget(e, ...) mxe_register_budget_at(MXE_AT(e), __VA_ARGS__)
+
 /* Between these a warp is one lane and values are scalars: for the few blocks that do not fill the
  * host's vectors. Changes nothing where values are scalars anyway. */
 void mxe_scalar_begin(mxe *e);
@@ -304,8 +367,11 @@ void mxe_scalar_end(mxe *e);
 
 void mxe_init(mxe *e, const mxgen_target *target, LLVMContextRef context, LLVMModuleRef module);
 void mxe_finish(mxe *e);
-/* Between these the builder stands in the kernel. `threads` is the workgroup's size. */
-void mxe_kernel_begin(mxe *e, const char *symbol, const mxe_arg *args, int n_args, int threads);
+/* Between these the builder stands in the kernel. `threads` is the workgroup's size; registers leave
+ * room for `min_programs` workgroups on a compute unit (NVIDIA's targets; 0: the compiler's choice).
+ */
+void mxe_kernel_begin(mxe *e, const char *symbol, const mxe_arg *args, int n_args, int threads,
+                      int min_programs);
 void mxe_kernel_end(mxe *e);
 
 #endif

@@ -26,7 +26,7 @@ static LLVMTypeRef arg_type(mxe *e, mxe_arg_kind kind)
     return e->types[kind == MXE_ARG_I32 ? MXE_I32 : MXE_I64];
 }
 
-static void gpu_attributes(mxe *e, int threads)
+static void gpu_attributes(mxe *e, int threads, int min_programs)
 {
     char text[32];
     mxe_attr_string(e, e->function, "target-cpu", e->target->cpu);
@@ -38,10 +38,13 @@ static void gpu_attributes(mxe *e, int threads)
     } else {
         snprintf(text, sizeof(text), "%d", threads);
         mxe_attr_string(e, e->function, "nvvm.reqntid", text);
+        snprintf(text, sizeof(text), "%d", min_programs);
+        if (min_programs)
+            mxe_attr_string(e, e->function, "nvvm.minctasm", text);
     }
 }
 
-static void gpu_kernel_begin(mxe *e, const char *symbol, int threads)
+static void gpu_kernel_begin(mxe *e, const char *symbol, int threads, int min_programs)
 {
     LLVMTypeRef types[MXE_MAX_ARGS];
     for (int i = 0; i < e->n_args; i++)
@@ -66,7 +69,7 @@ static void gpu_kernel_begin(mxe *e, const char *symbol, int threads)
             mxe_attr_enum(e, e->function, index, "writeonly", 0);
         mxe_attr_enum(e, e->function, index, "align", (uint64_t)arg->align_bytes);
     }
-    gpu_attributes(e, threads);
+    gpu_attributes(e, threads, min_programs);
     e->entry = LLVMAppendBasicBlockInContext(e->context, e->function, "entry");
     LLVMPositionBuilderAtEnd(e->builder, e->entry);
 }
@@ -133,7 +136,8 @@ static void host_wrapper(mxe *e, const char *symbol, LLVMValueRef body)
     LLVMBuildRetVoid(e->builder);
 }
 
-void mxe_kernel_begin(mxe *e, const char *symbol, const mxe_arg *args, int n_args, int threads)
+void mxe_kernel_begin(mxe *e, const char *symbol, const mxe_arg *args, int n_args, int threads,
+                      int min_programs)
 {
     e->args = args;
     e->n_args = n_args;
@@ -145,7 +149,7 @@ void mxe_kernel_begin(mxe *e, const char *symbol, const mxe_arg *args, int n_arg
     if (e->target->kind == MXGEN_HOST)
         e->function = host_body_begin(e, symbol);
     else
-        gpu_kernel_begin(e, symbol, threads);
+        gpu_kernel_begin(e, symbol, threads, min_programs);
 }
 
 void mxe_kernel_end(mxe *e)
@@ -289,6 +293,32 @@ void mxe_if_end(mxe *e, mxe_branch *branch)
     LLVMBasicBlockRef end = branch->end ? branch->end : branch->otherwise;
     LLVMBuildBr(e->builder, end);
     LLVMPositionBuilderAtEnd(e->builder, end);
+}
+
+void mxe_while_begin(mxe *e, mxe_while *loop)
+{
+    loop->head = new_block(e);
+    loop->exit = new_block(e);
+    LLVMBuildBr(e->builder, loop->head);
+    LLVMPositionBuilderAtEnd(e->builder, loop->head);
+}
+
+void mxe_while_do_at(mxe *e, mxe_while *loop, mxe_value condition)
+{
+    if (!mxe_is_set(e, condition) || condition.type != MXE_I1 ||
+        (condition.varying && e->simd_width > 1)) {
+        mxe_fail(e, "a loop takes a uniform i1");
+        condition = mxe_const_at(e, MXE_I1, 0);
+    }
+    LLVMBasicBlockRef body = new_block(e);
+    LLVMBuildCondBr(e->builder, condition.ref, body, loop->exit);
+    LLVMPositionBuilderAtEnd(e->builder, body);
+}
+
+void mxe_while_end(mxe *e, mxe_while *loop)
+{
+    LLVMBuildBr(e->builder, loop->head);
+    LLVMPositionBuilderAtEnd(e->builder, loop->exit);
 }
 
 mxe_value mxe_any_at(mxe *e, mxe_value condition)

@@ -64,6 +64,16 @@ static LLVMValueRef uniform_pointer(mxe *e, const mxe_addr *addr)
     return addr->uniform.ref ? offset_pointer(e, pointer, addr->uniform.ref) : pointer;
 }
 
+mxe_value mxe_load_uniform_at(mxe *e, const char *pointer, mxe_value offset, mxe_type type)
+{
+    mxe_addr addr = {.pointer = pointer, .uniform = offset};
+    if (!check_addr(e, &addr))
+        return mxe_poison(e, type, false);
+    LLVMValueRef load = LLVMBuildLoad2(e->builder, e->types[type], uniform_pointer(e, &addr), "");
+    LLVMSetAlignment(load, (unsigned)mxe_type_bytes(type));
+    return mxe_wrap(load, type, false);
+}
+
 /* GPU: the address of this thread. 32-bit parts are added first and widened once, which is what
  * the base-plus-offset addressing modes match. */
 static LLVMValueRef thread_pointer(mxe *e, const mxe_addr *addr)
@@ -464,15 +474,24 @@ void mxe_lds_reserve_at(mxe *e, int size_bytes)
         mxe_fail(e, "shared memory reserved twice");
         return;
     }
-    if (size_bytes > e->target->lds_bytes) {
-        mxe_fail(e, "%d bytes of shared memory, %s has %d", size_bytes, e->target->name,
-                 e->target->lds_bytes);
+    int most = e->target->lds_bytes > e->target->lds_large_bytes ? e->target->lds_bytes
+                                                                 : e->target->lds_large_bytes;
+    if (size_bytes > most) {
+        mxe_fail(e, "%d bytes of shared memory, %s has %d", size_bytes, e->target->name, most);
         size_bytes = 16;
     }
     LLVMTypeRef type = LLVMArrayType2(e->types[MXE_I8], (uint64_t)size_bytes);
     if (e->target->kind == MXGEN_HOST) {
         e->lds = LLVMBuildAlloca(e->builder, type, "lds");
         LLVMSetAlignment(e->lds, 64);
+        return;
+    }
+    if (size_bytes > e->target->lds_bytes) {
+        /* Sized by the launch. */
+        LLVMTypeRef open = LLVMArrayType2(e->types[MXE_I8], 0);
+        e->lds = LLVMAddGlobalInAddressSpace(e->module, open, "lds", 3);
+        LLVMSetLinkage(e->lds, LLVMExternalLinkage);
+        LLVMSetAlignment(e->lds, 1024);
         return;
     }
     e->lds = LLVMAddGlobalInAddressSpace(e->module, type, "lds", 3);

@@ -11,6 +11,7 @@
 #include <mxgen/format.h>
 
 #define MXGEN_MAX_PARAMS 12
+#define MXGEN_NAME_BYTES 120
 
 typedef struct mxgen_target mxgen_target;     /* gen/target.h */
 typedef struct mxgen_template mxgen_template; /* gen/template.h */
@@ -28,13 +29,45 @@ const char *mxgen_target_kind(const mxgen_target *target);
 
 /* ---- Variants ---- */
 
+/* Which rows of a pack a key is of (mxgen/pack.h): block kernels, or grouped GEMM's. */
+typedef enum mxgen_pass {
+    MXGEN_PASS_NONE = 0, /* block kernels */
+    MXGEN_PASS_ROWS,     /* "gemm_rows" */
+    MXGEN_PASS_COLS,     /* "gemm_cols" */
+    MXGEN_PASS_STEP,     /* "gemm_step" */
+    MXGEN_PASS_COUNT
+} mxgen_pass;
+
+typedef enum mxgen_operand {
+    MXGEN_OPERAND_MXFP4 = 0,
+    MXGEN_OPERAND_MXFP8_E4M3,
+    MXGEN_OPERAND_MXFP8_E5M2,
+    MXGEN_OPERAND_BF16, /* without scales */
+    MXGEN_OPERAND_COUNT
+} mxgen_operand;
+
+typedef struct mxgen_gemm_key {
+    mxgen_pass pass;
+    mxgen_operand left, right;
+    bool exact; /* profile "exact", else "fast" */
+} mxgen_gemm_key;
+
+/* Block kernels: all but `gemm`. Grouped GEMM: `dtype`, which is the output's, and `gemm`. */
 typedef struct mxgen_key {
     mx_op op;
     mx_format format;
     mx_dtype dtype;
     mx_profile profile;
     mx_layout layout;
+    mxgen_gemm_key gemm;
 } mxgen_key;
+
+bool mxgen_key_equal(const mxgen_key *a, const mxgen_key *b);
+/* As in packs: "mxfp4". */
+const char *mxgen_operand_name(mxgen_operand operand);
+
+/* Kinds of keys, for mxgen_filter.families. */
+enum { MXGEN_FAMILY_BLOCKS = 1u << 0, MXGEN_FAMILY_GEMM = 1u << 1 };
 
 typedef struct mxgen_spec {
     const mxgen_template *tmpl;
@@ -44,8 +77,8 @@ typedef struct mxgen_spec {
     const char *param_names[MXGEN_MAX_PARAMS]; /* static, Triton's names where it has them */
     int params[MXGEN_MAX_PARAMS];
     int rank;         /* among the variants of its (target, key), 0 first */
-    char name[120];   /* unique in a target */
-    char symbol[120]; /* variants that differ in launch parameters only share their code */
+    char name[MXGEN_NAME_BYTES];   /* unique in a target */
+    char symbol[MXGEN_NAME_BYTES]; /* variants that differ in launch parameters only share their code */
 } mxgen_spec;
 
 /* Selects keys; NULL or zero counts select all. */
@@ -61,6 +94,10 @@ typedef struct mxgen_filter {
     int max_rank; /* keep variants with rank < max_rank; 0 keeps all */
     const mx_profile *profiles;
     size_t n_profiles;
+    /* Of MXGEN_FAMILY_..; 0: blocks, and grouped GEMM where neither ops nor layouts nor profiles
+     * are selected. GEMM's keys have the formats of all their operands selected, and the output's
+     * dtype. */
+    unsigned families;
 } mxgen_filter;
 
 /* All applicable variants of a target, sorted by key, then rank. Release with free(). */

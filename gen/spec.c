@@ -57,6 +57,27 @@ void mxgen_kernel_scalar(mxgen_kernel *kernel, const char *name, mxe_arg_kind ki
 
 /* ---- Names ---- */
 
+bool mxgen_key_equal(const mxgen_key *a, const mxgen_key *b)
+{
+    return a->op == b->op && a->format == b->format && a->dtype == b->dtype &&
+           a->profile == b->profile && a->layout == b->layout && a->gemm.pass == b->gemm.pass &&
+           a->gemm.left == b->gemm.left && a->gemm.right == b->gemm.right &&
+           a->gemm.exact == b->gemm.exact;
+}
+
+const char *mxgen_operand_name(mxgen_operand operand)
+{
+    static const char *const names[MXGEN_OPERAND_COUNT] = {"mxfp4", "mxfp8e4m3", "mxfp8e5m2",
+                                                           "bf16"};
+    return names[operand];
+}
+
+static const char *pass_name(mxgen_pass pass)
+{
+    static const char *const names[MXGEN_PASS_COUNT] = {"", "gemm_rows", "gemm_cols", "gemm_step"};
+    return names[pass];
+}
+
 /* Short forms in kernel names, so that a name stays readable and unique. */
 static void append_param(char *text, size_t size, const char *name, int value)
 {
@@ -76,7 +97,12 @@ static void append_param(char *text, size_t size, const char *name, int value)
                    {"DIMS", "d"},
                    {"PACKED_RUNS", "r"},
                    {"EVEN", "e"},
-                   {"ORDER", "o"}};
+                   {"ORDER", "o"},
+                   {"BLOCK_SIZE_M", "m"},
+                   {"BLOCK_SIZE_N", "n"},
+                   {"BLOCK_SIZE_K", "k"},
+                   {"GROUP_SIZE_M", "g"},
+                   {"num_stages", "s"}};
     const char *letter = name;
     for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++) {
         if (!strcmp(letters[i].name, name))
@@ -95,13 +121,26 @@ static bool is_launch_param(const mxgen_template *tmpl, const char *name)
     return false;
 }
 
-static void set_names(mxgen_spec *spec)
+static void set_stem(const mxgen_spec *spec, char *stem, size_t stem_bytes)
 {
     const mxgen_key *key = &spec->key;
-    char stem[80];
-    snprintf(stem, sizeof(stem), "mx_%s_%s_%s%s_%s", mx_op_name(key->op),
+    if (key->gemm.pass != MXGEN_PASS_NONE) {
+        snprintf(stem, stem_bytes, "mx_%s_%s_%s_%s_%s%s%s", pass_name(key->gemm.pass),
+                 mxgen_operand_name(key->gemm.left), mxgen_operand_name(key->gemm.right),
+                 mx_dtype_get(key->dtype)->name, key->gemm.exact ? "exact" : "fast",
+                 key->gemm.pass == MXGEN_PASS_STEP ? "_" : "",
+                 key->gemm.pass == MXGEN_PASS_STEP ? spec->tmpl->name : "");
+        return;
+    }
+    snprintf(stem, stem_bytes, "mx_%s_%s_%s%s_%s", mx_op_name(key->op),
              mx_format_get(key->format)->name, mx_dtype_get(key->dtype)->name,
              key->profile == MX_PROFILE_DEMOTED_255 ? "_d255" : "", mx_layout_name(key->layout));
+}
+
+static void set_names(mxgen_spec *spec)
+{
+    char stem[80];
+    set_stem(spec, stem, sizeof(stem));
     snprintf(spec->name, sizeof(spec->name), "%s", stem);
     snprintf(spec->symbol, sizeof(spec->symbol), "%s", stem);
     for (int i = 0; i < spec->n_params; i++) {
@@ -109,6 +148,32 @@ static void set_names(mxgen_spec *spec)
         if (!is_launch_param(spec->tmpl, spec->param_names[i]))
             append_param(spec->symbol, sizeof(spec->symbol), spec->param_names[i], spec->params[i]);
     }
+}
+
+static void step_name(const mxgen_template *tmpl, const mxgen_target *target, const mxgen_key *key,
+                      const int *params, char name[MXGEN_NAME_BYTES])
+{
+    mxgen_spec spec = {.tmpl = tmpl, .target = target, .key = *key, .n_params = tmpl->n_params};
+    for (int i = 0; i < tmpl->n_params; i++) {
+        spec.param_names[i] = tmpl->params[i].name;
+        spec.params[i] = params[i];
+    }
+    set_names(&spec);
+    memcpy(name, spec.name, sizeof(spec.name));
+}
+
+void mxgen_kernel_before(mxgen_kernel *kernel, const mxgen_template *tmpl,
+                         const mxgen_target *target, const mxgen_key *key, const int *params)
+{
+    assert(kernel->n_before < MXGEN_MAX_STEPS);
+    step_name(tmpl, target, key, params, kernel->before[kernel->n_before++]);
+}
+
+void mxgen_kernel_after(mxgen_kernel *kernel, const mxgen_template *tmpl,
+                        const mxgen_target *target, const mxgen_key *key, const int *params)
+{
+    assert(kernel->n_after < MXGEN_MAX_STEPS);
+    step_name(tmpl, target, key, params, kernel->after[kernel->n_after++]);
 }
 
 /* ---- Enumeration ---- */
@@ -179,6 +244,13 @@ static mx_status fail_variants(size_t n, mx_error *err)
     return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu variants", n);
 }
 
+static bool serves(const mxgen_template *tmpl, const mxgen_key *key)
+{
+    if (key->gemm.pass != MXGEN_PASS_NONE)
+        return tmpl->passes & (1u << key->gemm.pass);
+    return tmpl->formats & (1u << key->format) && tmpl->layouts & (1u << key->layout);
+}
+
 /* What one template has for the key. */
 static mx_status explore(ranked_list *found, const mxgen_template *tmpl, const mxgen_target *target,
                          const mxgen_key *key, mx_error *err)
@@ -224,8 +296,7 @@ static mx_status add_key(spec_list *list, const mxgen_target *target, const mxge
     ranked_list found = {0};
     mx_status status = MX_OK;
     for (size_t i = 0; i < mxgen_n_templates && status == MX_OK; i++) {
-        if (mxgen_templates[i]->formats & (1u << key->format) &&
-            mxgen_templates[i]->layouts & (1u << key->layout))
+        if (serves(mxgen_templates[i], key))
             status = explore(&found, mxgen_templates[i], target, key, err);
     }
     if (found.n)
@@ -247,8 +318,28 @@ static bool filter_has(const void *values, size_t n, size_t item_bytes, int want
     return n == 0;
 }
 
+static unsigned filter_families(const mxgen_filter *filter)
+{
+    if (!filter)
+        return MXGEN_FAMILY_BLOCKS | MXGEN_FAMILY_GEMM;
+    if (filter->families)
+        return filter->families;
+    bool blocks_only = filter->n_ops || filter->n_layouts || filter->n_profiles;
+    return blocks_only ? MXGEN_FAMILY_BLOCKS : MXGEN_FAMILY_BLOCKS | MXGEN_FAMILY_GEMM;
+}
+
+static bool filter_operand(const mxgen_filter *filter, mxgen_operand operand)
+{
+    static const mx_format formats[] = {MX_FORMAT_MXFP4, MX_FORMAT_MXFP8_E4M3,
+                                        MX_FORMAT_MXFP8_E5M2};
+    return operand == MXGEN_OPERAND_BF16 ||
+           filter_has(filter->formats, filter->n_formats, sizeof(mx_format), formats[operand]);
+}
+
 static bool filter_key(const mxgen_filter *filter, const mxgen_key *key)
 {
+    if (!(filter_families(filter) & MXGEN_FAMILY_BLOCKS))
+        return false;
     if (key->op != MX_OP_QDQ && key->profile != MX_PROFILE_PACKED)
         return false;
     if (!filter)
@@ -260,6 +351,35 @@ static bool filter_key(const mxgen_filter *filter, const mxgen_key *key)
            filter_has(filter->layouts, filter->n_layouts, sizeof(mx_layout), key->layout);
 }
 
+static mx_status add_gemm_keys(spec_list *list, const mxgen_target *target,
+                               const mxgen_filter *filter, mx_error *err)
+{
+    enum {
+        KEYS =
+            (MXGEN_PASS_COUNT - 1) * MXGEN_OPERAND_COUNT * MXGEN_OPERAND_COUNT * MX_DTYPE_COUNT * 2
+    };
+    if (!(filter_families(filter) & MXGEN_FAMILY_GEMM))
+        return MX_OK;
+    mx_status status = MX_OK;
+    for (int i = 0; i < KEYS && status == MX_OK; i++) {
+        int rest = i;
+        mxgen_key key = {.op = MX_OP_TO};
+        key.gemm.exact = rest % 2, rest /= 2;
+        key.dtype = (mx_dtype)(rest % MX_DTYPE_COUNT), rest /= MX_DTYPE_COUNT;
+        key.gemm.right = (mxgen_operand)(rest % MXGEN_OPERAND_COUNT), rest /= MXGEN_OPERAND_COUNT;
+        key.gemm.left = (mxgen_operand)(rest % MXGEN_OPERAND_COUNT), rest /= MXGEN_OPERAND_COUNT;
+        key.gemm.pass = (mxgen_pass)(rest + 1);
+        bool step = key.gemm.pass == MXGEN_PASS_STEP;
+        if (filter &&
+            (!filter_operand(filter, key.gemm.left) || !filter_operand(filter, key.gemm.right) ||
+             (!step &&
+              !filter_has(filter->dtypes, filter->n_dtypes, sizeof(mx_dtype), (int)key.dtype))))
+            continue;
+        status = add_key(list, target, &key, filter && !step ? filter->max_rank : 0, err);
+    }
+    return status;
+}
+
 mx_status mxgen_enumerate(const mxgen_target *target, const mxgen_filter *filter,
                           mxgen_spec **specs, size_t *n, mx_error *err)
 {
@@ -269,7 +389,7 @@ mx_status mxgen_enumerate(const mxgen_target *target, const mxgen_filter *filter
     spec_list list = {0};
     for (int i = 0; i < KEYS; i++) {
         int rest = i;
-        mxgen_key key;
+        mxgen_key key = {.op = MX_OP_TO};
         key.layout = (mx_layout)(rest % MX_LAYOUT_COUNT), rest /= MX_LAYOUT_COUNT;
         key.profile = (mx_profile)(rest % MX_PROFILE_COUNT), rest /= MX_PROFILE_COUNT;
         key.dtype = (mx_dtype)(rest % MX_DTYPE_COUNT), rest /= MX_DTYPE_COUNT;
@@ -283,6 +403,11 @@ mx_status mxgen_enumerate(const mxgen_target *target, const mxgen_filter *filter
             free(list.items);
             return status;
         }
+    }
+    mx_status status = add_gemm_keys(&list, target, filter, err);
+    if (status != MX_OK) {
+        free(list.items);
+        return status;
     }
     *specs = list.items;
     *n = list.n;
@@ -432,6 +557,14 @@ static json_t *arg_json(const mxgen_kernel *kernel, int i)
                      kernel->arg_values[i]);
 }
 
+static json_t *names_json(char names[][MXGEN_NAME_BYTES], int n)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(array, json_string(names[i]));
+    return array;
+}
+
 mx_status mxgen_spec_launch_json(const mxgen_spec *spec, char **json, mx_error *err)
 {
     mxgen_kernel kernel;
@@ -443,9 +576,15 @@ mx_status mxgen_spec_launch_json(const mxgen_spec *spec, char **json, mx_error *
     json_t *args = json_array();
     for (int i = 0; i < kernel.n_args; i++)
         json_array_append_new(args, arg_json(&kernel, i));
-    return dump(json_pack("{s:[s,s,s],s:[s,s,s],s:s,s:o}", "grid", kernel.grid_x, "1", "1", "block",
-                          threads, "1", "1", "lds_bytes", lds, "args", args),
-                json, err);
+    json_t *launch = json_pack("{s:[s,s,s],s:[s,s,s],s:s,s:o}", "grid", kernel.grid_x, "1", "1",
+                               "block", threads, "1", "1", "lds_bytes", lds, "args", args);
+    if (kernel.workspace_bytes[0])
+        json_object_set_new(launch, "workspace_bytes", json_string(kernel.workspace_bytes));
+    if (kernel.n_before)
+        json_object_set_new(launch, "before", names_json(kernel.before, kernel.n_before));
+    if (kernel.n_after)
+        json_object_set_new(launch, "after", names_json(kernel.after, kernel.n_after));
+    return dump(launch, json, err);
 }
 
 mx_status mxgen_spec_params_json(const mxgen_spec *spec, char **json, mx_error *err)
@@ -460,6 +599,11 @@ mx_status mxgen_spec_write(const mxgen_spec *spec, mxgen_pack_writer *writer, co
                            int64_t object_id, const char *info_json, mx_error *err)
 {
     char *params = NULL, *rules = NULL, *launch = NULL;
+    char operands[40];
+    const mxgen_key *key = &spec->key;
+    bool gemm = key->gemm.pass != MXGEN_PASS_NONE;
+    snprintf(operands, sizeof(operands), "%s.%s", mxgen_operand_name(key->gemm.left),
+             mxgen_operand_name(key->gemm.right));
     mx_status status = mxgen_spec_params_json(spec, &params, err);
     if (status == MX_OK)
         status = mxgen_spec_rules_json(spec, &rules, err);
@@ -469,11 +613,13 @@ mx_status mxgen_spec_write(const mxgen_spec *spec, mxgen_pack_writer *writer, co
         mxgen_pack_variant row = {
             .object_id = object_id,
             .target = target,
-            .op = mx_op_name(spec->key.op),
-            .format = mx_format_get(spec->key.format)->name,
-            .dtype = mx_dtype_get(spec->key.dtype)->name,
-            .profile = mx_profile_name(spec->key.profile),
-            .layout = mx_layout_name(spec->key.layout),
+            .op = gemm ? pass_name(key->gemm.pass) : mx_op_name(key->op),
+            .format = gemm ? operands : mx_format_get(key->format)->name,
+            .dtype = mx_dtype_get(key->dtype)->name,
+            .profile = !gemm             ? mx_profile_name(key->profile)
+                       : key->gemm.exact ? "exact"
+                                         : "fast",
+            .layout = gemm ? "tiles" : mx_layout_name(key->layout),
             .name = spec->name,
             .symbol = spec->symbol,
             .rank = spec->rank,

@@ -11,24 +11,24 @@
  * that one object loads under both settings. */
 static const mxgen_target targets[] = {
     {"gfx90a", "AMD CDNA2 (MI200): wave64, LDS 64 KiB, MFMA; FP4 and FP8 decoded first", AMD,
-     "gfx90a", "", MXGEN_AMDGPU, GFX9_CAPS, 64, 1, 65536, 1024, 512, 8, 8, 104, 20, 4294967295},
+     "gfx90a", "", MXGEN_AMDGPU, GFX9_CAPS, 64, 1, 65536, 1024, 512, 8, 8, 104, 20, 0, 4294967295},
     {"gfx942", "AMD CDNA3 (MI300): wave64, LDS 64 KiB, MFMA with FP8; FP4 decoded first", AMD,
-     "gfx942", "", MXGEN_AMDGPU, GFX9_CAPS, 64, 1, 65536, 1024, 512, 8, 8, 304, 20, 4294967295},
+     "gfx942", "", MXGEN_AMDGPU, GFX9_CAPS, 64, 1, 65536, 1024, 512, 8, 8, 304, 20, 0, 4294967295},
     {"gfx950", "AMD CDNA4 (MI350): wave64, LDS 160 KiB, scaled MFMA for FP4, FP6, FP8", AMD,
-     "gfx950", "", MXGEN_AMDGPU, GFX9_CAPS, 64, 1, 163840, 1024, 512, 8, 8, 256, 20, 4294967295},
+     "gfx950", "", MXGEN_AMDGPU, GFX9_CAPS, 64, 1, 163840, 1024, 512, 8, 8, 256, 20, 0, 4294967295},
     {"gfx1100", "AMD RDNA3 (RX 7900): wave32, LDS 64 KiB, WMMA; FP4 and FP8 decoded first", AMD,
-     "gfx1100", "", MXGEN_AMDGPU, RDNA_CAPS, 32, 1, 65536, 1024, 1536, 24, 16, 96, 20, 4294967295},
+     "gfx1100", "", MXGEN_AMDGPU, RDNA_CAPS, 32, 1, 65536, 1024, 1536, 24, 16, 96, 20, 0, 4294967295},
     {"gfx1201", "AMD RDNA4 (RX 9070): wave32, LDS 64 KiB, WMMA with FP8; FP4 decoded first", AMD,
-     "gfx1201", "", MXGEN_AMDGPU, RDNA_CAPS, 32, 1, 65536, 1024, 1536, 24, 16, 64, 20, 4294967295},
+     "gfx1201", "", MXGEN_AMDGPU, RDNA_CAPS, 32, 1, 65536, 1024, 1536, 24, 16, 64, 20, 0, 4294967295},
     {"sm_90a", "NVIDIA Hopper (H100, H200): warp 32, shared 48 KiB static, wgmma",
-     "nvptx64-nvidia-cuda", "sm_90a", "+ptx80", MXGEN_NVPTX, MXGEN_CAP_EXCHANGE, 32, 1, 49152, 1024,
-     512, 8, 16, 132, 0, 0},
+     "nvptx64-nvidia-cuda", "sm_90a", "+ptx80", MXGEN_NVPTX, MXGEN_CAP_EXCHANGE | MXGEN_CAP_TILE_MMA,
+     32, 1, 49152, 1024, 512, 8, 16, 132, 0, 232448, 0},
     {"host-x86-64-v3", "x86-64 with AVX2, FMA, F16C: 8 lanes", "x86_64-unknown-linux-gnu",
      "x86-64-v3", "", MXGEN_HOST, MXGEN_CAP_UNALIGNED | MXGEN_CAP_SPLIT_TAIL, 8, 8, 16384, 1, 0, 1,
-     1, 1, 0, 0},
+     1, 1, 0, 0, 0},
     {"host-x86-64-v4", "x86-64 with AVX-512 F, BW, DQ, VL: 16 lanes", "x86_64-unknown-linux-gnu",
      "x86-64-v4", "", MXGEN_HOST, MXGEN_CAP_UNALIGNED | MXGEN_CAP_SPLIT_TAIL, 16, 16, 16384, 1, 0,
-     1, 1, 1, 0, 0},
+     1, 1, 1, 0, 0, 0},
 };
 
 size_t mxgen_target_count(void)

@@ -15,6 +15,9 @@ enum {
     MXGEN_CAP_EXCHANGE = 1u << 0,   /* lanes of a warp can read each other's values */
     MXGEN_CAP_UNALIGNED = 1u << 1,  /* 4-byte global accesses at any address, in hardware */
     MXGEN_CAP_SPLIT_TAIL = 1u << 2, /* guarding costs: emit whole groups and the tail apart */
+    /* Matrix instructions of four warps that read shared memory, bulk copies into it that signal
+     * their end, registers passed between warps. */
+    MXGEN_CAP_TILE_MMA = 1u << 3,
 };
 
 struct mxgen_target {
@@ -32,6 +35,7 @@ struct mxgen_target {
     int max_waves;    /* a SIMD holds */
     int compute_units;
     int scatter_percent;      /* what loads cost more when a warp's lanes are not side by side */
+    int lds_large_bytes;      /* that a launch may ask for beyond lds_bytes; 0: none */
     int64_t max_grid_threads; /* a launch may have in x; 0: no limit below the runtime's */
 };
 

@@ -6,6 +6,7 @@
 
 #define MXGEN_MAX_RULES 16
 #define MXGEN_EXPR_BYTES 160
+#define MXGEN_MAX_STEPS 4
 
 /* A tuning parameter and the values that enumeration tries. */
 typedef struct mxgen_param {
@@ -24,18 +25,23 @@ typedef struct mxgen_rule {
 typedef struct mxgen_kernel {
     int threads; /* a workgroup */
     int lds_bytes;
+    int min_programs_per_cu; /* that registers must leave room for; 0: the compiler's choice */
     char grid_x[MXGEN_EXPR_BYTES];
     int n_rules;
     mxgen_rule rules[MXGEN_MAX_RULES];
     int n_args;
     mxe_arg args[MXE_MAX_ARGS];
     char arg_values[MXE_MAX_ARGS][MXGEN_EXPR_BYTES]; /* scalars: an expression */
+    char workspace_bytes[MXGEN_EXPR_BYTES];          /* "": none */
+    int n_before, n_after;                           /* kernels launched around this one, by name */
+    char before[MXGEN_MAX_STEPS][MXGEN_NAME_BYTES], after[MXGEN_MAX_STEPS][MXGEN_NAME_BYTES];
 } mxgen_kernel;
 
 struct mxgen_template {
     const char *name;
-    unsigned formats; /* bit set of mx_format */
-    unsigned layouts; /* bit set of mx_layout */
+    unsigned formats; /* block kernels: bit set of mx_format */
+    unsigned layouts; /* block kernels: bit set of mx_layout */
+    unsigned passes;  /* grouped GEMM: bit set of mxgen_pass; `applies` looks at the operands */
     const mxgen_param *params;
     int n_params;
     /* Whether the spec's parameters make sense for its target and key; if not, `why` says which
@@ -62,6 +68,12 @@ extern const size_t mxgen_n_templates;
 
 /* Value of a parameter; -1 if the template has none of that name. */
 int mxgen_spec_param(const mxgen_spec *spec, const char *name);
+
+/* A step that a kernel names: the variant of `tmpl` with these values of all its parameters. */
+void mxgen_kernel_before(mxgen_kernel *kernel, const mxgen_template *tmpl,
+                         const mxgen_target *target, const mxgen_key *key, const int *params);
+void mxgen_kernel_after(mxgen_kernel *kernel, const mxgen_template *tmpl,
+                        const mxgen_target *target, const mxgen_key *key, const int *params);
 
 /* Appends; overflow of a table is a programmer's error and asserted. */
 void mxgen_kernel_rule(mxgen_kernel *kernel, const char *rule, const char *when_format, ...)

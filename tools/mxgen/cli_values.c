@@ -203,6 +203,11 @@ static mx_status cli_add_target(cli_selection *selection, const char *name, mx_e
 static mx_status cli_add_op(cli_selection *selection, const char *name, mx_error *err)
 {
     mx_op op = MX_OP_TO;
+    if (!strcmp(name, "grouped_gemm")) {
+        selection->families |= MXGEN_FAMILY_GEMM;
+        return MX_OK;
+    }
+    selection->families |= MXGEN_FAMILY_BLOCKS;
     mx_status status = cli_parse_op(name, &op, err);
     for (size_t i = 0; status == MX_OK && i < selection->n_ops; i++) {
         if (selection->ops[i] == op)

@@ -239,6 +239,7 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
                 .profiles = selection.profiles,
                 .n_profiles = selection.n_profiles,
                 .max_rank = (int)max_rank,
+                .families = selection.families,
             },
         .n_threads = (int)n_threads,
         .ptxas = &ptxas,

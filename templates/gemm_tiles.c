@@ -1,0 +1,541 @@
+/* Grouped GEMM on operands in the workspace (gemm_workspace.h): one warpgroup's first thread copies
+ * tiles into shared memory, num_stages deep, and two warpgroups multiply, each half of
+ * BLOCK_SIZE_M.
+ *
+ * The matrix unit cuts off bits of its FP8 accumulator that f32 would keep, so after PROMOTE pieces
+ * of 128 bytes the partial sums are added to sums in registers. */
+#include <stdio.h>
+
+#include "mxgen/error.h"
+#include "templates/gemm_workspace.h"
+
+extern const mxgen_template gemm_prepare_template;
+
+enum {
+    GROUP_THREADS = 128, /* of a warpgroup */
+    CONSUMERS = 2,
+    THREADS = GROUP_THREADS * (1 + CONSUMERS),
+    MMA_ROWS = 64,
+    ROW_BYTES = 128, /* of a piece */
+    COPIER_REGISTERS = 40,
+    CONSUMER_REGISTERS = 232,
+    MOST_ACC = 128
+};
+
+typedef struct plan {
+    mxgen_key key;
+    gemm_grid grid;
+    int elem_bytes, stages, promote;
+    int a_bytes, stage_bytes, signals_at; /* in shared memory */
+    bool pairs;                           /* columns are stored two at a time */
+} plan;
+
+static plan plan_of(const mxgen_spec *spec)
+{
+    plan p = {.key = spec->key};
+    p.grid.pass = spec->key.gemm.pass;
+    p.grid.block_m = CONSUMERS * MMA_ROWS;
+    p.grid.block_n = mxgen_spec_param(spec, "BLOCK_SIZE_N");
+    p.grid.group_size_m = mxgen_spec_param(spec, "GROUP_SIZE_M");
+    p.grid.num_xcds = p.grid.chunk = 1;
+    p.elem_bytes = spec->key.gemm.exact ? 2 : 1;
+    p.stages = mxgen_spec_param(spec, "num_stages");
+    p.promote = p.elem_bytes == 1 ? 2 : 1;
+    p.pairs = mxgen_spec_param(spec, "EVEN") == 1;
+    p.a_bytes = p.grid.block_m * ROW_BYTES;
+    p.stage_bytes = p.a_bytes + p.grid.block_n * ROW_BYTES;
+    p.signals_at = p.stages * p.stage_bytes;
+    return p;
+}
+
+/* ---- The ring of stages ---- */
+
+typedef struct ring {
+    mxe_var stage, parity; /* i32 */
+} ring;
+
+static ring ring_new(mxe *e)
+{
+    ring r = {mxe_var_new(e, mxe_i32(e, 0)), mxe_var_new(e, mxe_i32(e, 0))};
+    return r;
+}
+
+static void ring_advance(mxe *e, const plan *p, const ring *r)
+{
+    mxe_value next = mxe_add(e, mxe_var_get(e, r->stage), mxe_i32(e, 1));
+    mxe_value wraps = mxe_eq(e, next, mxe_i32(e, p->stages));
+    mxe_value flip = mxe_select(e, wraps, mxe_i32(e, 1), mxe_i32(e, 0));
+    mxe_var_set(e, r->stage, mxe_select(e, wraps, mxe_i32(e, 0), next));
+    mxe_var_set(e, r->parity, mxe_xor(e, mxe_var_get(e, r->parity), flip));
+}
+
+static mxe_value full_signal(mxe *e, const plan *p, mxe_value stage)
+{
+    mxe_value at = mxe_shl(e, stage, mxe_i32(e, 3));
+    return mxe_add(e, at, mxe_i32(e, p->signals_at));
+}
+
+static mxe_value empty_signal(mxe *e, const plan *p, mxe_value stage)
+{
+    return mxe_add(e, full_signal(e, p, stage), mxe_i32(e, p->stages * MXE_SIGNAL_BYTES));
+}
+
+static void init_signals(mxe *e, const plan *p)
+{
+    mxe_branch branch;
+    mxe_value lane = mxe_eq(e, mxe_lane(e), mxe_i32(e, 0));
+    mxe_value warp = mxe_eq(e, mxe_warp(e), mxe_i32(e, 0));
+    mxe_if_begin(e, &branch, mxe_any(e, mxe_and(e, lane, warp)));
+    for (int i = 0; i < p->stages; i++) {
+        mxe_signal_init(e, full_signal(e, p, mxe_i32(e, i)), 1);
+        mxe_signal_init(e, empty_signal(e, p, mxe_i32(e, i)), CONSUMERS);
+    }
+    mxe_signal_fence(e);
+    mxe_if_end(e, &branch);
+    mxe_barrier(e);
+}
+
+/* Pieces that a tile contracts over: [*begin, *end). */
+static void piece_range(mxe *e, const plan *p, const gemm_tile *tile, mxe_value *begin,
+                        mxe_value *end)
+{
+    mxe_value seven = mxe_i64(e, 7), per = mxe_i64(e, p->elem_bytes);
+    if (p->key.gemm.pass == MXGEN_PASS_ROWS) {
+        mxe_value owned = mxe_slt(e, tile->group, mxe_param(e, "groups"));
+        *begin = mxe_i64(e, 0);
+        *end = mxe_select(e, owned, mxe_param(e, "k_tiles"), *begin);
+        return;
+    }
+    *begin = mxe_mul(e, mxe_lshr(e, tile->k_begin, seven), per);
+    *end = mxe_mul(e, mxe_lshr(e, tile->k_end, seven), per);
+}
+
+/* Strips of the right operand before the group's. */
+static mxe_value right_strip(mxe *e, const plan *p, const gemm_tile *tile)
+{
+    if (p->key.gemm.pass == MXGEN_PASS_COLS)
+        return mxe_i64(e, 0);
+    mxe_value n = mxe_add(e, mxe_param(e, "n"), mxe_i64(e, GEMM_STRIP - 1));
+    return mxe_mul(e, tile->group, mxe_lshr(e, n, mxe_i64(e, 3)));
+}
+
+static mxe_value strips_at(mxe *e, mxe_value tiles, mxe_value piece, mxe_value strips,
+                           mxe_value strip)
+{
+    mxe_value atom = mxe_add(e, mxe_mul(e, piece, strips), strip);
+    return mxe_add(e, tiles, mxe_mul(e, atom, mxe_i64(e, GEMM_ATOM_BYTES)));
+}
+
+/* ---- The copying thread ---- */
+
+static void copy_tiles(mxe *e, const plan *p, const gemm_places *places)
+{
+    gemm_walk walk;
+    gemm_tile tile;
+    mxe_loop loop;
+    mxe_value begin, end, one = mxe_i32(e, 1);
+    ring r = ring_new(e);
+    gemm_walk_begin(e, &walk, &p->grid, &tile);
+    piece_range(e, p, &tile, &begin, &end);
+    mxe_value left =
+        mxe_add(e, tile.strip, mxe_mul(e, tile.tile_m, mxe_i64(e, p->grid.block_m / GEMM_STRIP)));
+    mxe_value right = mxe_add(e, right_strip(e, p, &tile),
+                              mxe_mul(e, tile.tile_n, mxe_i64(e, p->grid.block_n / GEMM_STRIP)));
+    mxe_value piece = mxe_for_begin(e, &loop, begin, end, mxe_i64(e, 1));
+    mxe_value stage = mxe_var_get(e, r.stage);
+    mxe_value a = mxe_mul(e, stage, mxe_i32(e, p->stage_bytes));
+    mxe_value full = full_signal(e, p, stage);
+    mxe_signal_wait(e, empty_signal(e, p, stage), mxe_xor(e, mxe_var_get(e, r.parity), one));
+    mxe_signal_expect(e, full, mxe_i32(e, p->stage_bytes));
+    mxe_bulk_load(e, a, "workspace",
+                  strips_at(e, places->left_tiles, piece, mxe_param(e, "left_strips"), left),
+                  mxe_i32(e, p->a_bytes), full);
+    mxe_bulk_load(e, mxe_add(e, a, mxe_i32(e, p->a_bytes)), "workspace",
+                  strips_at(e, places->right_tiles, piece, mxe_param(e, "right_strips"), right),
+                  mxe_i32(e, p->stage_bytes - p->a_bytes), full);
+    ring_advance(e, p, &r);
+    mxe_for_end(e, &loop);
+    gemm_walk_end(e, &walk);
+}
+
+/* ---- The multiplying warpgroups ---- */
+
+typedef struct consumer {
+    const plan *p;
+    mxe_value half; /* i32: which 64 rows of the tile */
+    mxe_value lane; /* i32 */
+    mxe_value warp; /* i32: of the warpgroup */
+    ring r;
+    mxe_var acc[MOST_ACC], sum[MOST_ACC];
+    int n_acc;
+} consumer;
+
+/* One piece: waits for its stage, multiplies, sets the stage free. */
+static void multiply(mxe *e, consumer *c, bool clear)
+{
+    mxe_branch branch;
+    mxe_value acc[MOST_ACC];
+    const plan *p = c->p;
+    mxe_value stage = mxe_var_get(e, c->r.stage);
+    mxe_value a = mxe_mul(e, stage, mxe_i32(e, p->stage_bytes));
+    mxe_value b = mxe_add(e, a, mxe_i32(e, p->a_bytes));
+    a = mxe_add(e, a, mxe_mul(e, c->half, mxe_i32(e, MMA_ROWS * ROW_BYTES)));
+    for (int i = 0; i < c->n_acc; i++)
+        acc[i] = mxe_var_get(e, c->acc[i]);
+    mxe_signal_wait(e, full_signal(e, p, stage), mxe_var_get(e, c->r.parity));
+    mxe_tile_mma(e, p->elem_bytes == 1 ? MXE_TILE_E5M2 : MXE_TILE_BF16, p->grid.block_n, a, b,
+                 mxe_i32(e, clear), acc);
+    for (int i = 0; i < c->n_acc; i++)
+        mxe_var_set(e, c->acc[i], acc[i]);
+    mxe_value first =
+        mxe_and(e, mxe_eq(e, c->lane, mxe_i32(e, 0)), mxe_eq(e, c->warp, mxe_i32(e, 0)));
+    mxe_if_begin(e, &branch, mxe_any(e, first));
+    mxe_signal_arrive(e, empty_signal(e, p, stage));
+    mxe_if_end(e, &branch);
+    ring_advance(e, p, &c->r);
+}
+
+static void promote(mxe *e, consumer *c)
+{
+    for (int i = 0; i < c->n_acc; i++)
+        mxe_var_set(e, c->sum[i],
+                    mxe_fadd(e, mxe_var_get(e, c->sum[i]), mxe_var_get(e, c->acc[i])));
+}
+
+static void multiply_tile(mxe *e, consumer *c, mxe_value begin, mxe_value end)
+{
+    mxe_loop loop;
+    mxe_branch odd;
+    mxe_value zero = mxe_f32(e, 0), one = mxe_i64(e, 1);
+    bool promotes = c->p->promote > 1;
+    for (int i = 0; i < c->n_acc; i++)
+        mxe_var_set(e, promotes ? c->sum[i] : c->acc[i], zero);
+    if (!promotes) {
+        mxe_for_begin(e, &loop, begin, end, one);
+        multiply(e, c, false);
+        mxe_for_end(e, &loop);
+        return;
+    }
+    mxe_value pairs = mxe_sub(e, end, one);
+    mxe_for_begin(e, &loop, begin, pairs, mxe_i64(e, 2));
+    multiply(e, c, true);
+    multiply(e, c, false);
+    promote(e, c);
+    mxe_for_end(e, &loop);
+    mxe_value rest = mxe_and(e, mxe_sub(e, end, begin), one);
+    mxe_if_begin(e, &odd, mxe_ne(e, rest, mxe_i64(e, 0)));
+    multiply(e, c, true);
+    promote(e, c);
+    mxe_if_end(e, &odd);
+}
+
+/* ---- Epilogue ---- */
+
+/* Where a lane's elements of a tile go; h = 0, 1 counts its rows. */
+typedef struct target_rows {
+    mxe_value live[2], offset[2];      /* i1; i64: of the row's first element, in elements */
+    mxe_value refs[2], kept[2];        /* i32: the row's reference; i1: the strip is not flagged */
+    mxe_value column;                  /* i64: of the lane's first */
+    mxe_value columns;                 /* i64: that there are */
+    mxe_value right_refs, right_flags; /* byte offsets in the workspace, of column 0 */
+} target_rows;
+
+static mxe_value load_byte(mxe *e, mxe_value uniform, mxe_value varying)
+{
+    mxe_value byte;
+    mxe_addr from = {.pointer = "workspace", .uniform = uniform, .varying = varying};
+    mxe_load(e, from, MXE_I8, 1, 1, 0, &byte);
+    return mxe_zext(e, byte, MXE_I32);
+}
+
+static void find_rows(mxe *e, const consumer *c, const gemm_places *places, const gemm_tile *tile,
+                      target_rows *t)
+{
+    const plan *p = c->p;
+    bool rows = p->key.gemm.pass == MXGEN_PASS_ROWS;
+    mxe_value strip = mxe_i64(e, GEMM_STRIP), zero = mxe_i64(e, 0);
+    mxe_value first = mxe_add(e, mxe_mul(e, tile->tile_m, mxe_i64(e, p->grid.block_m)),
+                              mxe_zext(e, mxe_mul(e, c->half, mxe_i32(e, MMA_ROWS)), MXE_I64));
+    first = mxe_add(e, first, mxe_zext(e, mxe_mul(e, c->warp, mxe_i32(e, 16)), MXE_I64));
+    mxe_value in_strip = mxe_zext(e, mxe_lshr(e, c->lane, mxe_i32(e, 2)), MXE_I64);
+    mxe_value left = rows ? tile->strip : mxe_mul(e, tile->group, mxe_param(e, "left_strips"));
+    mxe_value right =
+        rows ? right_strip(e, p, tile) : mxe_mul(e, tile->group, mxe_param(e, "right_strips"));
+    mxe_value group = rows ? zero : mxe_mul(e, tile->group, mxe_param(e, "out_group_stride"));
+    for (int h = 0; h < 2; h++) {
+        mxe_value row = mxe_add(e, mxe_add(e, first, mxe_i64(e, GEMM_STRIP * h)), in_strip);
+        mxe_value at = mxe_mul(e, mxe_add(e, tile->out_row, row), mxe_param(e, "out_row_stride"));
+        t->live[h] = mxe_slt(e, row, tile->rows);
+        t->offset[h] = mxe_add(e, at, group);
+        mxe_value ref = mxe_add(e, mxe_mul(e, left, strip), row);
+        t->refs[h] = load_byte(e, places->left_refs, ref);
+        mxe_value number = mxe_add(e, left, mxe_lshr(e, row, mxe_i64(e, 3)));
+        t->kept[h] = mxe_eq(e, load_byte(e, places->left_flags, number), mxe_i32(e, 0));
+    }
+    mxe_value column = mxe_mul(e, tile->tile_n, mxe_i64(e, p->grid.block_n));
+    mxe_value pair = mxe_shl(e, mxe_and(e, c->lane, mxe_i32(e, 3)), mxe_i32(e, 1));
+    t->column = mxe_add(e, column, mxe_zext(e, pair, MXE_I64));
+    t->columns = mxe_param(e, rows ? "n" : "k");
+    t->right_refs = mxe_add(e, places->right_refs, mxe_mul(e, right, strip));
+    t->right_flags = mxe_add(e, mxe_add(e, places->right_flags, right),
+                             mxe_mul(e, tile->tile_n, mxe_i64(e, p->grid.block_n / GEMM_STRIP)));
+}
+
+/* 2^exponent in two factors, whose product may lie beyond f32. */
+static mxe_value scaled(mxe *e, mxe_value value, mxe_value exponent)
+{
+    mxe_value high = mxe_ashr(e, exponent, mxe_i32(e, 1)), low = mxe_sub(e, exponent, high);
+    mxe_value bias = mxe_i32(e, 127), bits = mxe_i32(e, 23);
+    mxe_value a = mxe_bitcast(e, mxe_shl(e, mxe_add(e, high, bias), bits), MXE_F32);
+    mxe_value b = mxe_bitcast(e, mxe_shl(e, mxe_add(e, low, bias), bits), MXE_F32);
+    return mxe_fmul(e, mxe_fmul(e, value, a), b);
+}
+
+static mxe_value row_column_scale(mxe *e, const plan *p, mxe_value value, mxe_value left,
+                                  mxe_value right)
+{
+    int bias = p->elem_bytes == 1 ? 2 * GEMM_E5M2_BIAS : 2 * GEMM_BF16_BIAS;
+    mxe_value exponent = mxe_sub(e, mxe_add(e, left, right), mxe_i32(e, bias));
+    return scaled(e, value, mxe_smax(e, exponent, mxe_i32(e, -252)));
+}
+
+static mxe_type out_type(mx_dtype dtype)
+{
+    return dtype == MX_DTYPE_F32 ? MXE_I32 : MXE_I16;
+}
+
+/* f32 -> the output's bits; rounds to nearest even, NaN stays one. */
+static mxe_value to_output(mxe *e, mx_dtype dtype, mxe_value value)
+{
+    if (dtype == MX_DTYPE_F32)
+        return mxe_bitcast(e, value, MXE_I32);
+    if (dtype == MX_DTYPE_F16)
+        return mxe_bitcast(e, mxe_fcast(e, value, MXE_F16), MXE_I16);
+    mxe_value bits = mxe_bitcast(e, value, MXE_I32);
+    mxe_value odd = mxe_and(e, mxe_lshr(e, bits, mxe_i32(e, 16)), mxe_i32(e, 1));
+    mxe_value rounded = mxe_add(e, mxe_add(e, bits, odd), mxe_i32(e, 0x7fff));
+    bits = mxe_select(e, mxe_is_nan(e, value), mxe_i32(e, 0x7fc00000), rounded);
+    return mxe_zext(e, mxe_lshr(e, bits, mxe_i32(e, 16)), MXE_I16);
+}
+
+static mxe_value from_output(mxe *e, mx_dtype dtype, mxe_value bits)
+{
+    if (dtype == MX_DTYPE_F32)
+        return mxe_bitcast(e, bits, MXE_F32);
+    if (dtype == MX_DTYPE_F16)
+        return mxe_fcast(e, mxe_bitcast(e, bits, MXE_F16), MXE_F32);
+    mxe_value wide = mxe_shl(e, mxe_zext(e, bits, MXE_I32), mxe_i32(e, 16));
+    return mxe_bitcast(e, wide, MXE_F32);
+}
+
+/* n elements from column on: scaled, added to what is there, stored. */
+static void store_elements(mxe *e, const plan *p, mxe_value at, mxe_value when, int n,
+                           mxe_value *values, bool accumulates)
+{
+    mxe_branch branch;
+    mxe_value bits[2];
+    int bytes = mx_dtype_get(p->key.dtype)->bytes;
+    mxe_addr to = {.pointer = "out", .varying = mxe_mul(e, at, mxe_i64(e, bytes))};
+    mxe_if_begin(e, &branch, mxe_any(e, when));
+    if (accumulates) {
+        mxe_load(e, to, out_type(p->key.dtype), n, n * bytes, 0, bits);
+        for (int i = 0; i < n; i++)
+            values[i] = mxe_fadd(e, values[i], from_output(e, p->key.dtype, bits[i]));
+    }
+    for (int i = 0; i < n; i++)
+        bits[i] = to_output(e, p->key.dtype, values[i]);
+    mxe_store(e, to, out_type(p->key.dtype), n, n * bytes, 0, mxe_always(), bits);
+    mxe_if_end(e, &branch);
+}
+
+static void store_eight_columns(mxe *e, const consumer *c, const target_rows *t, int j,
+                                bool accumulates)
+{
+    const plan *p = c->p;
+    mxe_value refs[2], one = mxe_i64(e, 1);
+    mxe_value column = mxe_add(e, t->column, mxe_i64(e, 8 * j));
+    mxe_value second = mxe_add(e, column, one);
+    mxe_value kept =
+        mxe_eq(e, load_byte(e, t->right_flags, mxe_varying(e, mxe_i64(e, j))), mxe_i32(e, 0));
+    refs[0] = load_byte(e, t->right_refs, column);
+    refs[1] = load_byte(e, t->right_refs, second);
+    mxe_value inside[2] = {mxe_slt(e, column, t->columns), mxe_slt(e, second, t->columns)};
+    for (int h = 0; h < 2; h++) {
+        mxe_value values[2];
+        mxe_value keep = mxe_and(e, mxe_and(e, kept, t->kept[h]), t->live[h]);
+        for (int i = 0; i < 2; i++) {
+            mxe_var from = p->promote > 1 ? c->sum[4 * j + 2 * h + i] : c->acc[4 * j + 2 * h + i];
+            values[i] = row_column_scale(e, p, mxe_var_get(e, from), t->refs[h], refs[i]);
+        }
+        mxe_value at = mxe_add(e, t->offset[h], column);
+        mxe_value first = mxe_and(e, keep, inside[0]), both = mxe_and(e, keep, inside[1]);
+        if (p->pairs) {
+            store_elements(e, p, at, both, 2, values, accumulates);
+            continue;
+        }
+        store_elements(e, p, at, first, 1, &values[0], accumulates);
+        store_elements(e, p, mxe_add(e, at, one), both, 1, &values[1], accumulates);
+    }
+}
+
+static void store_tile(mxe *e, const consumer *c, const gemm_places *places, const gemm_tile *tile)
+{
+    mxe_branch branch;
+    target_rows t;
+    find_rows(e, c, places, tile, &t);
+    mxe_if_begin(e, &branch, mxe_ne(e, mxe_param(e, "accumulate"), mxe_i32(e, 0)));
+    for (int j = 0; j < c->p->grid.block_n / 8; j++)
+        store_eight_columns(e, c, &t, j, true);
+    mxe_if_else(e, &branch);
+    for (int j = 0; j < c->p->grid.block_n / 8; j++)
+        store_eight_columns(e, c, &t, j, false);
+    mxe_if_end(e, &branch);
+}
+
+static void consume_tiles(mxe *e, const plan *p, const gemm_places *places)
+{
+    gemm_walk walk;
+    gemm_tile tile;
+    mxe_value begin, end, zero = mxe_varying(e, mxe_f32(e, 0));
+    consumer c = {.p = p, .n_acc = p->grid.block_n / 2};
+    c.lane = mxe_lane(e);
+    c.half = mxe_sub(e, mxe_lshr(e, mxe_warp(e), mxe_i32(e, 2)), mxe_i32(e, 1));
+    c.warp = mxe_and(e, mxe_warp(e), mxe_i32(e, 3));
+    c.r = ring_new(e);
+    for (int i = 0; i < c.n_acc; i++) {
+        c.acc[i] = mxe_var_new(e, zero);
+        if (p->promote > 1)
+            c.sum[i] = mxe_var_new(e, zero);
+    }
+    gemm_walk_begin(e, &walk, &p->grid, &tile);
+    piece_range(e, p, &tile, &begin, &end);
+    multiply_tile(e, &c, begin, end);
+    store_tile(e, &c, places, &tile);
+    gemm_walk_end(e, &walk);
+}
+
+/* ---- The template ---- */
+
+static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
+{
+    plan p = plan_of(spec);
+    gemm_places places;
+    mxe_branch role, thread;
+    mxe_lds_reserve(e, kernel->lds_bytes);
+    gemm_locate(e, p.key.gemm.pass, &places);
+    init_signals(e, &p);
+    gemm_write_status(e, p.key.gemm.pass);
+    mxe_if_begin(e, &role, mxe_ult(e, mxe_warp(e), mxe_i32(e, GROUP_THREADS / e->lanes)));
+    mxe_register_budget(e, COPIER_REGISTERS, false);
+    mxe_value first =
+        mxe_and(e, mxe_eq(e, mxe_warp(e), mxe_i32(e, 0)), mxe_eq(e, mxe_lane(e), mxe_i32(e, 0)));
+    mxe_if_begin(e, &thread, mxe_any(e, first));
+    copy_tiles(e, &p, &places);
+    mxe_if_end(e, &thread);
+    mxe_if_else(e, &role);
+    mxe_register_budget(e, CONSUMER_REGISTERS, true);
+    consume_tiles(e, &p, &places);
+    mxe_if_end(e, &role);
+}
+
+static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
+{
+    plan p = plan_of(spec);
+    const mxgen_gemm_key *key = &spec->key.gemm;
+    bool fp4 = key->left == MXGEN_OPERAND_MXFP4 && key->right == MXGEN_OPERAND_MXFP4;
+    if (!mxgen_target_has(spec->target, MXGEN_CAP_TILE_MMA))
+        snprintf(why, why_bytes, "the target multiplies no tiles in shared memory");
+    else if (key->right == MXGEN_OPERAND_BF16)
+        snprintf(why, why_bytes, "the right operand is packed");
+    else if (!key->exact && !fp4)
+        snprintf(why, why_bytes, "fast: only mxfp4 fits E5M2");
+    else if (p.promote > 1 && p.grid.block_n > 192)
+        snprintf(why, why_bytes, "BLOCK_SIZE_N %d: two sets of sums fit up to 192", p.grid.block_n);
+    else if (p.signals_at + 2 * p.stages * MXE_SIGNAL_BYTES > spec->target->lds_large_bytes)
+        snprintf(why, why_bytes, "num_stages %d: %d bytes of shared memory, there are %d", p.stages,
+                 p.signals_at, spec->target->lds_large_bytes);
+    else
+        return true;
+    return false;
+}
+
+static bool explored(const mxgen_spec *spec)
+{
+    plan p = plan_of(spec);
+    /* As many stages as fit. */
+    int most = (spec->target->lds_large_bytes - 1024) / p.stage_bytes;
+    return p.stages == (most < 6 ? most : 6);
+}
+
+static void name_steps(const mxgen_spec *spec, const plan *p, mxgen_kernel *kernel)
+{
+    mxgen_operand operands[2] = {spec->key.gemm.left, spec->key.gemm.right};
+    for (int side = 0; side < 2; side++) {
+        mxgen_key key = {.op = MX_OP_TO, .dtype = MX_DTYPE_F32};
+        key.gemm = (mxgen_gemm_key){MXGEN_PASS_STEP, operands[side], operands[side], .exact = true};
+        int values[3] = {side, spec->key.gemm.pass == MXGEN_PASS_COLS, p->elem_bytes};
+        mxgen_kernel_before(kernel, &gemm_prepare_template, spec->target, &key, values);
+    }
+}
+
+static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
+{
+    plan p = plan_of(spec);
+    bool rows = spec->key.gemm.pass == MXGEN_PASS_ROWS;
+    int bytes = mx_dtype_get(spec->key.dtype)->bytes;
+    kernel->threads = THREADS;
+    kernel->min_programs_per_cu = 1;
+    kernel->lds_bytes = p.signals_at + 2 * p.stages * MXE_SIGNAL_BYTES;
+    mxgen_kernel_pointer(kernel, "out", 0, p.pairs ? 2 * bytes : bytes);
+    mxgen_kernel_pointer(kernel, "status", MXE_ARG_WRITEONLY, 4);
+    gemm_describe_walk(kernel, spec->key.gemm.pass);
+    gemm_describe_workspace(kernel, spec->key.gemm.pass, p.elem_bytes, true);
+    mxgen_kernel_scalar(kernel, "out_row_stride", MXE_ARG_I64, "out_row_stride");
+    if (!rows)
+        mxgen_kernel_scalar(kernel, "out_group_stride", MXE_ARG_I64, "out_group_stride");
+    if (rows)
+        snprintf(kernel->grid_x, sizeof(kernel->grid_x),
+                 "max(1, min(num_cu, (ceil_div(out_rows, %d) + groups) * ceil_div(n, %d)))",
+                 p.grid.block_m, p.grid.block_n);
+    else
+        snprintf(kernel->grid_x, sizeof(kernel->grid_x),
+                 "max(1, min(num_cu, groups * ceil_div(n, %d) * ceil_div(k, %d)))", p.grid.block_m,
+                 p.grid.block_n);
+    mxgen_kernel_scalar(kernel, "grid", MXE_ARG_I64, "%s", kernel->grid_x);
+    if (p.pairs) {
+        mxgen_kernel_rule(kernel, "columns come in pairs",
+                          "%s %% 2 == 0 && out_row_stride %% 2 == 0", rows ? "n" : "k");
+        mxgen_kernel_rule(kernel, "pairs are aligned",
+                          "out_align >= %d && out_group_stride %% 2 == 0", 2 * bytes);
+    }
+    mxgen_kernel_rule(kernel, "nothing is empty", "m >= 1 && n >= 1 && k >= 1");
+    name_steps(spec, &p, kernel);
+}
+
+/* Work of the matrix unit against what a tile copies; unpaired stores last. */
+static double cost(const mxgen_spec *spec)
+{
+    plan p = plan_of(spec);
+    double multiply = p.grid.block_n, copy = 0.35 * (p.grid.block_m + p.grid.block_n);
+    double group = p.grid.group_size_m == 8 ? 1 : 1.01;
+    return (multiply + copy) / p.grid.block_n * group * (p.pairs ? 1 : 1.3);
+}
+
+static const int widths[] = {128, 192, 256}, groups[] = {8}, stages[] = {3, 4, 5, 6},
+                 zero_one[] = {0, 1};
+static const mxgen_param params[] = {{"BLOCK_SIZE_N", widths, 3},
+                                     {"GROUP_SIZE_M", groups, 2},
+                                     {"num_stages", stages, 4},
+                                     {"EVEN", zero_one, 2}};
+
+const mxgen_template gemm_tiles_template = {
+    .name = "gemm_tiles",
+    .passes = 1u << MXGEN_PASS_ROWS | 1u << MXGEN_PASS_COLS,
+    .params = params,
+    .n_params = 4,
+    .applies = applies,
+    .explored = explored,
+    .describe = describe,
+    .cost = cost,
+    .emit = emit,
+};
