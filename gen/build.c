@@ -114,8 +114,12 @@ static mx_status run_jobs(queue *q, mx_error *err)
     return MX_OK;
 }
 
+/* Grouped GEMM: all operands together, since some kernels are the same for all. */
 static bool same_module(const mxgen_spec *a, const mxgen_spec *b)
 {
+    if (a->key.gemm.pass != MXGEN_PASS_NONE)
+        return a->target == b->target && a->key.gemm.pass == b->key.gemm.pass &&
+               a->key.gemm.exact == b->key.gemm.exact && a->key.dtype == b->key.dtype;
     return a->target == b->target && mxgen_key_equal(&a->key, &b->key);
 }
 

@@ -121,17 +121,22 @@ static bool is_launch_param(const mxgen_template *tmpl, const char *name)
     return false;
 }
 
+static void set_gemm_stem(const mxgen_spec *spec, bool operands, char *stem, size_t stem_bytes)
+{
+    const mxgen_key *key = &spec->key;
+    bool step = key->gemm.pass == MXGEN_PASS_STEP;
+    char pair[40] = "";
+    if (operands)
+        snprintf(pair, sizeof(pair), "_%s_%s", mxgen_operand_name(key->gemm.left),
+                 mxgen_operand_name(key->gemm.right));
+    snprintf(stem, stem_bytes, "mx_%s%s_%s_%s%s%s", pass_name(key->gemm.pass), pair,
+             mx_dtype_get(key->dtype)->name, key->gemm.exact ? "exact" : "fast", step ? "_" : "",
+             step ? spec->tmpl->name : "");
+}
+
 static void set_stem(const mxgen_spec *spec, char *stem, size_t stem_bytes)
 {
     const mxgen_key *key = &spec->key;
-    if (key->gemm.pass != MXGEN_PASS_NONE) {
-        snprintf(stem, stem_bytes, "mx_%s_%s_%s_%s_%s%s%s", pass_name(key->gemm.pass),
-                 mxgen_operand_name(key->gemm.left), mxgen_operand_name(key->gemm.right),
-                 mx_dtype_get(key->dtype)->name, key->gemm.exact ? "exact" : "fast",
-                 key->gemm.pass == MXGEN_PASS_STEP ? "_" : "",
-                 key->gemm.pass == MXGEN_PASS_STEP ? spec->tmpl->name : "");
-        return;
-    }
     snprintf(stem, stem_bytes, "mx_%s_%s_%s%s_%s", mx_op_name(key->op),
              mx_format_get(key->format)->name, mx_dtype_get(key->dtype)->name,
              key->profile == MX_PROFILE_DEMOTED_255 ? "_d255" : "", mx_layout_name(key->layout));
@@ -140,8 +145,14 @@ static void set_stem(const mxgen_spec *spec, char *stem, size_t stem_bytes)
 static void set_names(mxgen_spec *spec)
 {
     char stem[80];
-    set_stem(spec, stem, sizeof(stem));
+    bool gemm = spec->key.gemm.pass != MXGEN_PASS_NONE;
+    if (gemm)
+        set_gemm_stem(spec, true, stem, sizeof(stem));
+    else
+        set_stem(spec, stem, sizeof(stem));
     snprintf(spec->name, sizeof(spec->name), "%s", stem);
+    if (gemm)
+        set_gemm_stem(spec, !spec->tmpl->any_operands, stem, sizeof(stem));
     snprintf(spec->symbol, sizeof(spec->symbol), "%s", stem);
     for (int i = 0; i < spec->n_params; i++) {
         append_param(spec->name, sizeof(spec->name), spec->param_names[i], spec->params[i]);
@@ -364,10 +375,10 @@ static mx_status add_gemm_keys(spec_list *list, const mxgen_target *target,
     for (int i = 0; i < KEYS && status == MX_OK; i++) {
         int rest = i;
         mxgen_key key = {.op = MX_OP_TO};
-        key.gemm.exact = rest % 2, rest /= 2;
-        key.dtype = (mx_dtype)(rest % MX_DTYPE_COUNT), rest /= MX_DTYPE_COUNT;
         key.gemm.right = (mxgen_operand)(rest % MXGEN_OPERAND_COUNT), rest /= MXGEN_OPERAND_COUNT;
         key.gemm.left = (mxgen_operand)(rest % MXGEN_OPERAND_COUNT), rest /= MXGEN_OPERAND_COUNT;
+        key.gemm.exact = rest % 2, rest /= 2;
+        key.dtype = (mx_dtype)(rest % MX_DTYPE_COUNT), rest /= MX_DTYPE_COUNT;
         key.gemm.pass = (mxgen_pass)(rest + 1);
         bool step = key.gemm.pass == MXGEN_PASS_STEP;
         if (filter &&

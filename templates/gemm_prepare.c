@@ -8,7 +8,7 @@
 
 #include "templates/gemm_workspace.h"
 
-enum { WARPS = 8, UNROLL = 2, NAN_SCALE = 255, BLOCK = 32, RUN = 128 };
+enum { WARPS = 8, UNROLL = 2, NAN_SCALE = 255, BLOCK = GEMM_BLOCK };
 
 /* Blocks whose scale is farther below the row's reference flush to zero and flag the strip. */
 enum { E5M2_SPREAD = 26, BF16_SPREAD = 110 };
@@ -52,6 +52,7 @@ typedef struct strip {
     mxe_value first, valid;    /* row of the group, and how many rows it has */
     mxe_value data, scales;    /* byte offsets of the group's row 0 */
     mxe_value k_begin, k_end;  /* elements */
+    mxe_value first_run;       /* in the workspace */
     mxe_value lane_row, block; /* i32: row 0 .. 7 and block 0 .. 3 of this lane */
 } strip;
 
@@ -87,8 +88,11 @@ static void find_group_strip(mxe *e, const plan *p, const char *rows, strip *s)
     s->valid = n;
     s->data = s->scales = zero;
     if (p->pass == MXGEN_PASS_COLS) {
+        gemm_tile bounds;
+        gemm_group_bounds(e, group, &bounds);
         s->number = in_group;
-        gemm_group_bounds(e, group, &s->k_begin, &s->k_end);
+        s->k_begin = bounds.k_begin, s->k_end = bounds.k_end;
+        s->first_run = bounds.first_run;
         return;
     }
     s->number = program;
@@ -99,7 +103,7 @@ static void find_group_strip(mxe *e, const plan *p, const char *rows, strip *s)
 
 static void find_strip(mxe *e, const plan *p, strip *s)
 {
-    s->k_begin = mxe_i64(e, 0);
+    s->k_begin = s->first_run = mxe_i64(e, 0);
     s->k_end = p->pass == MXGEN_PASS_ROWS ? arg(e, "k") : arg(e, "m");
     s->lane_row = mxe_lshr(e, mxe_lane(e), mxe_i32(e, 2));
     s->block = mxe_and(e, mxe_lane(e), mxe_i32(e, 3));
@@ -129,7 +133,35 @@ static mxe_value load_scale(mxe *e, const plan *p, const strip *s, mxe_value row
     return mxe_zext(e, byte, MXE_I32);
 }
 
-/* The largest scale of the warp's row that is not NaN, in all lanes. */
+static mxe_value word(mxe *e, uint32_t bits)
+{
+    return mxe_i32(e, (int32_t)bits);
+}
+
+static void load_block(mxe *e, const plan *p, const strip *s, mxe_value row, mxe_value block,
+                       mxe_value *words)
+{
+    mxe_value at = mxe_add(e, mxe_mul(e, row, arg(e, p->row_stride)),
+                           mxe_mul(e, block, mxe_i64(e, 4 * p->words)));
+    for (int i = 0; i < p->words; i += 4) {
+        mxe_addr from = {
+            .pointer = p->data, .uniform = s->data, .varying = mxe_add(e, at, mxe_i64(e, 4 * i))};
+        mxe_load(e, from, MXE_I32, 4, 16, 0, &words[i]);
+    }
+}
+
+/* Whether any element is not zero. */
+static mxe_value has_values(mxe *e, const plan *p, const mxe_value *in)
+{
+    mxe_value all = in[0];
+    for (int i = 1; i < p->words; i++)
+        all = mxe_or(e, all, in[i]);
+    uint32_t mask = p->operand == MXGEN_OPERAND_MXFP4 ? 0x77777777 : 0x7f7f7f7f;
+    return mxe_ne(e, mxe_and(e, all, word(e, mask)), mxe_i32(e, 0));
+}
+
+/* The largest scale of the warp's row that is not NaN, in all lanes. gemm_cols: of a block that is
+ * not all zero, so that what the scales of padding hold does not matter. */
 static mxe_value largest_scale(mxe *e, const plan *p, const strip *s)
 {
     mxe_loop loop;
@@ -144,9 +176,15 @@ static mxe_value largest_scale(mxe *e, const plan *p, const strip *s)
         mxe_for_begin(e, &loop, mxe_lshr(e, s->k_begin, five), end, mxe_i64(e, e->lanes));
     mxe_value block = mxe_add(e, at, lane);
     mxe_value inside = mxe_slt(e, block, end);
-    mxe_value scale = load_scale(e, p, s, row, mxe_smin(e, block, mxe_sub(e, end, mxe_i64(e, 1))));
+    block = mxe_smin(e, block, mxe_sub(e, end, mxe_i64(e, 1)));
+    mxe_value scale = load_scale(e, p, s, row, block);
     mxe_value counts =
         mxe_and(e, mxe_and(e, inside, live), mxe_ne(e, scale, mxe_i32(e, NAN_SCALE)));
+    if (p->pass == MXGEN_PASS_COLS) {
+        mxe_value words[16];
+        load_block(e, p, s, row, block, words);
+        counts = mxe_and(e, counts, has_values(e, p, words));
+    }
     scale = mxe_select(e, counts, scale, mxe_i32(e, 0));
     mxe_var_set(e, best, mxe_umax(e, mxe_var_get(e, best), scale));
     mxe_for_end(e, &loop);
@@ -176,11 +214,6 @@ static mxe_value references(mxe *e, const plan *p, const strip *s, mxe_value ref
 }
 
 /* ---- Decoding 32 elements ---- */
-
-static mxe_value word(mxe *e, uint32_t bits)
-{
-    return mxe_i32(e, (int32_t)bits);
-}
 
 /* Puts the sign bits of four codes, nibbles of `codes` from byte 2 * half on, on four bytes. */
 static mxe_value add_signs(mxe *e, mxe_value bytes, mxe_value codes, int half)
@@ -261,16 +294,6 @@ static void fp8_to_bf16(mxe *e, const plan *p, mxe_value factor, mxe_value flush
     }
 }
 
-/* Whether any element is not zero. */
-static mxe_value has_values(mxe *e, const plan *p, const mxe_value *in)
-{
-    mxe_value all = in[0];
-    for (int i = 1; i < p->words; i++)
-        all = mxe_or(e, all, in[i]);
-    uint32_t mask = p->operand == MXGEN_OPERAND_MXFP4 ? 0x77777777 : 0x7f7f7f7f;
-    return mxe_ne(e, mxe_and(e, all, word(e, mask)), mxe_i32(e, 0));
-}
-
 /* Decodes; returns whether something was lost. */
 static mxe_value decode(mxe *e, const plan *p, mxe_value scale, mxe_value reference,
                         const mxe_value *in, mxe_value *out)
@@ -282,6 +305,8 @@ static mxe_value decode(mxe *e, const plan *p, mxe_value scale, mxe_value refere
     }
     int spread = p->elem_bytes == 1 ? E5M2_SPREAD : BF16_SPREAD;
     mxe_value nan = mxe_eq(e, scale, mxe_i32(e, NAN_SCALE));
+    if (p->pass == MXGEN_PASS_COLS)
+        nan = mxe_and(e, nan, has_values(e, p, in));
     mxe_value below = mxe_sub(e, reference, scale);
     mxe_value flush = mxe_slt(e, mxe_i32(e, spread), below);
     if (p->elem_bytes == 1) {
@@ -300,7 +325,7 @@ static mxe_value decode(mxe *e, const plan *p, mxe_value scale, mxe_value refere
 
 typedef struct run {
     mxe_value live;   /* i1: this lane's block exists */
-    mxe_value number; /* i64: of the run */
+    mxe_value number; /* i64: of the run in the group */
     mxe_value words[16], scale;
 } run;
 
@@ -308,18 +333,14 @@ static void load_run(mxe *e, const plan *p, const strip *s, mxe_value number, ru
 {
     mxe_value row_live;
     mxe_value row = inner_row(e, s, mxe_zext(e, s->lane_row, MXE_I64), &row_live);
+    mxe_value first = mxe_lshr(e, s->k_begin, mxe_i64(e, 5));
     mxe_value block = mxe_add(e, mxe_shl(e, number, mxe_i64(e, 2)), mxe_zext(e, s->block, MXE_I64));
+    block = mxe_add(e, first, block);
     mxe_value end = mxe_lshr(e, s->k_end, mxe_i64(e, 5));
     r->number = number;
     r->live = mxe_and(e, row_live, mxe_slt(e, block, end));
     block = mxe_smin(e, block, mxe_sub(e, end, mxe_i64(e, 1)));
-    mxe_value at = mxe_add(e, mxe_mul(e, row, arg(e, p->row_stride)),
-                           mxe_mul(e, block, mxe_i64(e, 4 * p->words)));
-    for (int i = 0; i < p->words; i += 4) {
-        mxe_addr from = {
-            .pointer = p->data, .uniform = s->data, .varying = mxe_add(e, at, mxe_i64(e, 4 * i))};
-        mxe_load(e, from, MXE_I32, 4, 16, MXE_STREAM, &r->words[i]);
-    }
+    load_block(e, p, s, row, block, r->words);
     r->scale = has_scales(p) ? load_scale(e, p, s, row, block) : mxe_i32(e, 0);
 }
 
@@ -328,7 +349,8 @@ static void store_run(mxe *e, const plan *p, const strip *s, const run *r, mxe_v
 {
     mxe_value row = s->lane_row;
     for (int c = 0; c < p->out_words / 4; c++) {
-        mxe_value piece = mxe_mul(e, r->number, mxe_i64(e, p->elem_bytes));
+        mxe_value number = mxe_add(e, s->first_run, r->number);
+        mxe_value piece = mxe_mul(e, number, mxe_i64(e, p->elem_bytes));
         piece = mxe_add(e, piece, mxe_i64(e, c / 2));
         mxe_value atom = mxe_add(e, mxe_mul(e, piece, strips), s->number);
         mxe_value chunk = mxe_xor(e, mxe_add(e, s->block, mxe_i32(e, 4 * (c % 2))), row);
@@ -386,9 +408,9 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     find_strip(e, &p, &s);
     mxe_value reference = references(e, &p, &s, p.right ? places.right_refs : places.left_refs);
     mxe_var lost = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
-    mxe_value seven = mxe_i64(e, 7), last = mxe_i64(e, RUN - 1);
-    mxe_value end = mxe_lshr(e, mxe_add(e, s.k_end, last), seven);
-    mxe_value begin = mxe_add(e, mxe_lshr(e, s.k_begin, seven), mxe_zext(e, mxe_warp(e), MXE_I64));
+    mxe_value length = mxe_add(e, mxe_sub(e, s.k_end, s.k_begin), mxe_i64(e, GEMM_RUN - 1));
+    mxe_value end = mxe_lshr(e, length, mxe_i64(e, 7));
+    mxe_value begin = mxe_zext(e, mxe_warp(e), MXE_I64);
     mxe_value at = mxe_for_begin(e, &loop, begin, end, mxe_i64(e, WARPS * UNROLL));
     for (int u = 0; u < UNROLL; u++)
         load_run(e, &p, &s, mxe_add(e, at, mxe_i64(e, WARPS * u)), &runs[u]);

@@ -1,7 +1,7 @@
 #include "templates/gemm_schedule.h"
 
 /* Bits of the status word, as mxgen/pack.h has them. */
-enum { STATUS_DECREASE = 1, STATUS_OUTSIDE = 2, STATUS_SHORT = 4, STATUS_GRANULE = 8 };
+enum { STATUS_DECREASE = 1, STATUS_OUTSIDE = 2, STATUS_SHORT = 4, STATUS_BLOCK = 8 };
 
 void gemm_describe_walk(mxgen_kernel *kernel, mxgen_pass pass)
 {
@@ -138,13 +138,14 @@ void gemm_find_strip(mxe *e, mxe_value strip, gemm_tile *tile)
 
 /* ---- gemm_cols ---- */
 
-void gemm_group_bounds(mxe *e, mxe_value group, mxe_value *begin, mxe_value *end)
+void gemm_group_bounds(mxe *e, mxe_value group, gemm_tile *tile)
 {
-    mxe_value m = mxe_param(e, "m"), mask = i64_const(e, -GEMM_COLS_GRANULE);
+    mxe_value m = mxe_param(e, "m"), mask = i64_const(e, -GEMM_BLOCK), zero = i64_const(e, 0);
     mxe_value from = load_offset(e, "read_offsets", group);
     mxe_value to = load_offset(e, "read_offsets", mxe_add(e, group, i64_const(e, 1)));
-    *begin = mxe_and(e, clamp(e, from, i64_const(e, 0), m), mask);
-    *end = mxe_smax(e, mxe_and(e, clamp(e, to, i64_const(e, 0), m), mask), *begin);
+    tile->k_begin = mxe_and(e, clamp(e, from, zero, m), mask);
+    tile->k_end = mxe_smax(e, mxe_and(e, clamp(e, to, zero, m), mask), tile->k_begin);
+    tile->first_run = mxe_add(e, mxe_lshr(e, tile->k_begin, i64_const(e, 7)), group);
 }
 
 /* ---- The walk ---- */
@@ -206,6 +207,7 @@ static void rows_walk(mxe *e, gemm_walk *w, const gemm_grid *g, gemm_tile *tile)
                         .left_row = mxe_var_get(e, s.left_row),
                         .strip = mxe_var_get(e, w->strip),
                         .k_begin = i64_const(e, 0),
+                        .first_run = i64_const(e, 0),
                         .k_end = mxe_param(e, "k")};
     mxe_value local = mxe_sub(e, mxe_var_get(e, w->tile), mxe_var_get(e, w->first));
     place_tile(e, g, local, tiles_of(e, tile->rows, g->block_m), tiles_n, tile);
@@ -226,7 +228,7 @@ static void cols_walk(mxe *e, gemm_walk *w, const gemm_grid *g, gemm_tile *tile)
                         .left_row = i64_const(e, 0),
                         .strip = i64_const(e, 0)};
     divide(e, at, each, &tile->group, &local);
-    gemm_group_bounds(e, tile->group, &tile->k_begin, &tile->k_end);
+    gemm_group_bounds(e, tile->group, tile);
     place_tile(e, g, local, tiles_m, tiles_n, tile);
 }
 
@@ -292,8 +294,8 @@ void gemm_write_status(mxe *e, mxgen_pass pass)
         wrong = mxe_or(e, wrong, bit_if(e, mxe_slt(e, read, written), STATUS_SHORT));
     } else {
         mxe_value ends = mxe_or(e, read, load_offset(e, "read_offsets", g));
-        mxe_value odd = mxe_and(e, ends, i64_const(e, GEMM_COLS_GRANULE - 1));
-        wrong = mxe_or(e, wrong, bit_if(e, mxe_ne(e, odd, zero), STATUS_GRANULE));
+        mxe_value odd = mxe_and(e, ends, i64_const(e, GEMM_BLOCK - 1));
+        wrong = mxe_or(e, wrong, bit_if(e, mxe_ne(e, odd, zero), STATUS_BLOCK));
     }
     mxe_var_set(e, bits, mxe_or(e, mxe_var_get(e, bits), wrong));
     mxe_for_end(e, &loop);

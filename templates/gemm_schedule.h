@@ -13,8 +13,9 @@
 #include "gen/template.h"
 
 enum {
-    GEMM_STRIP = 8,         /* rows that stand together in the workspace */
-    GEMM_COLS_GRANULE = 128 /* gemm_cols: what group bounds are multiples of */
+    GEMM_STRIP = 8,  /* rows that stand together in the workspace */
+    GEMM_BLOCK = 32, /* elements of a scale; gemm_cols: what group bounds are multiples of */
+    GEMM_RUN = 128   /* elements that a row is counted in in the workspace */
 };
 
 typedef struct gemm_grid {
@@ -34,6 +35,7 @@ typedef struct gemm_tile {
     mxe_value strip;          /* gemm_rows: strips of GEMM_STRIP rows in the groups before */
     mxe_value tile_m, tile_n; /* within the group */
     mxe_value k_begin, k_end; /* gemm_cols */
+    mxe_value first_run;      /* gemm_cols: runs of GEMM_RUN before the group's */
 } gemm_tile;
 
 typedef struct gemm_walk {
@@ -52,8 +54,9 @@ void gemm_walk_end(mxe *e, gemm_walk *walk);
 /* gemm_rows: the group to which strip number `strip` of the workspace belongs, as if it were a
  * tile; tile->rows is 0 past the last. tile->tile_m is the strip within the group. */
 void gemm_find_strip(mxe *e, mxe_value strip, gemm_tile *tile);
-/* gemm_cols: the bounds of a group. */
-void gemm_group_bounds(mxe *e, mxe_value group, mxe_value *begin, mxe_value *end);
+/* gemm_cols: the bounds of a group, and its place among the runs: no two groups share one, and
+ * there are m / GEMM_RUN + groups. */
+void gemm_group_bounds(mxe *e, mxe_value group, gemm_tile *tile);
 
 /* The first program's first lane writes the status word. */
 void gemm_write_status(mxe *e, mxgen_pass pass);

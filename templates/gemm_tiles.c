@@ -106,8 +106,9 @@ static void piece_range(mxe *e, const plan *p, const gemm_tile *tile, mxe_value 
         *end = mxe_select(e, owned, mxe_param(e, "k_tiles"), *begin);
         return;
     }
-    *begin = mxe_mul(e, mxe_lshr(e, tile->k_begin, seven), per);
-    *end = mxe_mul(e, mxe_lshr(e, tile->k_end, seven), per);
+    mxe_value length = mxe_add(e, mxe_sub(e, tile->k_end, tile->k_begin), mxe_i64(e, GEMM_RUN - 1));
+    *begin = mxe_mul(e, tile->first_run, per);
+    *end = mxe_add(e, *begin, mxe_mul(e, mxe_lshr(e, length, seven), per));
 }
 
 /* Strips of the right operand before the group's. */
@@ -447,6 +448,9 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "the target multiplies no tiles in shared memory");
     else if (key->right == MXGEN_OPERAND_BF16)
         snprintf(why, why_bytes, "the right operand is packed");
+    else if (key->right != MXGEN_OPERAND_MXFP4 &&
+             (key->left == MXGEN_OPERAND_MXFP4 || key->left == MXGEN_OPERAND_BF16))
+        snprintf(why, why_bytes, "MXFP8 on the right goes with MXFP8 on the left");
     else if (!key->exact && !fp4)
         snprintf(why, why_bytes, "fast: only mxfp4 fits E5M2");
     else if (p.promote > 1 && p.grid.block_n > 192)
@@ -464,7 +468,8 @@ static bool explored(const mxgen_spec *spec)
     plan p = plan_of(spec);
     /* As many stages as fit. */
     int most = (spec->target->lds_large_bytes - 1024) / p.stage_bytes;
-    return p.stages == (most < 6 ? most : 6);
+    bool widest = p.grid.block_n == (p.promote > 1 ? 192 : 256);
+    return p.stages == (most < 6 ? most : 6) && (p.pairs || widest);
 }
 
 static void name_steps(const mxgen_spec *spec, const plan *p, mxgen_kernel *kernel)
@@ -524,13 +529,14 @@ static double cost(const mxgen_spec *spec)
 static const int widths[] = {128, 192, 256}, groups[] = {8}, stages[] = {3, 4, 5, 6},
                  zero_one[] = {0, 1};
 static const mxgen_param params[] = {{"BLOCK_SIZE_N", widths, 3},
-                                     {"GROUP_SIZE_M", groups, 2},
+                                     {"GROUP_SIZE_M", groups, 1},
                                      {"num_stages", stages, 4},
                                      {"EVEN", zero_one, 2}};
 
 const mxgen_template gemm_tiles_template = {
     .name = "gemm_tiles",
     .passes = 1u << MXGEN_PASS_ROWS | 1u << MXGEN_PASS_COLS,
+    .any_operands = true,
     .params = params,
     .n_params = 4,
     .applies = applies,

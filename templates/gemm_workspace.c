@@ -7,15 +7,14 @@ void gemm_describe_workspace(mxgen_kernel *kernel, mxgen_pass pass, int elem_byt
     bool rows = pass == MXGEN_PASS_ROWS;
     const char *left = rows ? "out_rows / 8 + groups" : "ceil_div(n, 8)";
     const char *right = rows ? "groups * ceil_div(n, 8)" : "ceil_div(k, 8)";
-    const char *length = rows ? "k" : "m";
+    const char *runs = rows ? "ceil_div(k, 128)" : "(m / 128 + groups)";
     mxgen_kernel_pointer(kernel, "workspace", 0, 256);
     mxgen_kernel_scalar(kernel, "left_strips", MXE_ARG_I64, "%s", left);
     mxgen_kernel_scalar(kernel, "right_strips", MXE_ARG_I64, "%s", right);
-    mxgen_kernel_scalar(kernel, "k_tiles", MXE_ARG_I64, "ceil_div(%s, 128) * %d", length,
-                        elem_bytes);
+    mxgen_kernel_scalar(kernel, "k_tiles", MXE_ARG_I64, "%s * %d", runs, elem_bytes);
     if (owner)
         snprintf(kernel->workspace_bytes, sizeof(kernel->workspace_bytes),
-                 "(%s + %s) * (ceil_div(%s, 128) * %d + 9 * %s) + %d", left, right, length,
+                 "(%s + %s) * (%s * %d + 9 * %s) + %d", left, right, runs,
                  elem_bytes * GEMM_ATOM_BYTES, rows ? "1" : "groups", GEMM_SLACK_BYTES + 4096);
 }
 

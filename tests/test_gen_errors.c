@@ -38,8 +38,11 @@ START_TEST(unknown_targets)
 }
 END_TEST
 
-static const mxgen_key flat_key = {MX_OP_TO, MX_FORMAT_MX9, MX_DTYPE_F32, MX_PROFILE_PACKED,
-                                   MX_LAYOUT_FLAT};
+static const mxgen_key flat_key = {.op = MX_OP_TO,
+                                   .format = MX_FORMAT_MX9,
+                                   .dtype = MX_DTYPE_F32,
+                                   .profile = MX_PROFILE_PACKED,
+                                   .layout = MX_LAYOUT_FLAT};
 
 typedef struct bad_param {
     const char *target;
