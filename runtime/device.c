@@ -7,6 +7,7 @@
 
 #include "runtime/backends.h"
 #include "runtime/context.h"
+#include "runtime/measure_now.h"
 
 /* ---- Opening ---- */
 
@@ -38,6 +39,7 @@ mx_status mxrt_device_open(mxrt_context *context, const char *uri, mxrt_device *
     device->context = context;
     device->ops = ops;
     pthread_mutex_init(&device->lock, NULL);
+    pthread_mutex_init(&device->measure_lock, NULL);
     pthread_mutex_init(&device->compile_lock, NULL);
     if ((status = copy_packs(device, err)) ||
         (status = ops->open(context, rest, &device->backend, err)) ||
@@ -67,6 +69,7 @@ void mxrt_device_close(mxrt_device *device)
         device->ops->close(device->backend);
     mxrt_device_finish_compiled(device);
     pthread_mutex_destroy(&device->compile_lock);
+    pthread_mutex_destroy(&device->measure_lock);
     pthread_mutex_destroy(&device->lock);
     free(device->packs);
     free(device);
@@ -154,17 +157,36 @@ mx_status mxrt_prepare(mxrt_device *device, mx_op op, mx_format format, mx_dtype
 
 /* ---- Running ---- */
 
+/* Among the kernels of a table, by a policy. */
+static mx_status select_from(mxrt_device *device, const mxrt_kernel_table *table,
+                             const mxrt_problem *problem, const int64_t values[MXRT_VAR_COUNT],
+                             const mxrt_select_how *how, mxrt_selection *out, mx_error *err)
+{
+    mxrt_policy policy = how->policy;
+
+    if (policy == MXRT_POLICY_MEASURE) {
+        /* The one that is published now may have more kernels, and is not const. */
+        mxrt_measure_now(device, atomic_load(&device->tables[mxrt_table_index(&table->key)]),
+                         problem, how);
+        policy = MXRT_POLICY_TUNED;
+    }
+    if (policy == MXRT_POLICY_TUNED && !how->choice)
+        return mxrt_select_best(table, values, out, err);
+    return mxrt_select_by_policy(table, policy, values, out, how->choice, err);
+}
+
 /* Nothing in `table` applies, `why` says why not; what was compiled may. */
 static mx_status select_compiled(mxrt_device *device, const mxrt_kernel_table *table,
-                                 const int64_t values[MXRT_VAR_COUNT], mxrt_stream stream,
-                                 const mx_error *why, mxrt_selection *out, mx_error *err)
+                                 const mxrt_problem *problem, const int64_t values[MXRT_VAR_COUNT],
+                                 const mxrt_select_how *how, const mx_error *why,
+                                 mxrt_selection *out, mx_error *err)
 {
     mx_error reason = {MX_OK, ""};
     const mxrt_kernel_table *more = table;
-    mx_status status = mxrt_device_compile(device, &table->key, stream, err ? &reason : NULL);
+    mx_status status = mxrt_device_compile(device, &table->key, how->stream, err ? &reason : NULL);
 
     if (!status && !(status = mxrt_device_table(device, &table->key, &more, err)) && more != table)
-        return mxrt_select_best(more, values, out, err);
+        return select_from(device, more, problem, values, how, out, err);
     if (!err)
         return MX_ERR_UNSUPPORTED;
     if (!table->n_variants)
@@ -198,15 +220,13 @@ mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem,
     /* Texts are only made where somebody reads them. */
     mx_error why;
     why.message[0] = 0;
-    if (how->policy == MXRT_POLICY_TUNED && !how->choice)
-        status = mxrt_select_best(table, values, out, has_reference ? NULL : &why);
-    else
-        status = mxrt_select_by_policy(table, how->policy, values, out, how->choice, &why);
+    int is_quiet = has_reference && how->policy != MXRT_POLICY_CACHED;
+    status = select_from(device, table, problem, values, how, out, is_quiet ? NULL : &why);
     if (status != MX_ERR_UNSUPPORTED)
         return status ? mx_fail(err, status, "%s", why.message) : MX_OK;
     if (!has_reference)
-        return select_compiled(device, table, values, how->stream, &why, out, err);
-    if (select_compiled(device, table, values, how->stream, &why, out, NULL))
+        return select_compiled(device, table, problem, values, how, &why, out, err);
+    if (select_compiled(device, table, problem, values, how, &why, out, NULL))
         out->variant = NULL;
     return MX_OK;
 }

@@ -40,6 +40,7 @@ struct mxrt_device {
     _Atomic(mxrt_kernel_table *) tables[MXRT_TABLE_COUNT];
     _Atomic(mxrt_gemm_table *) gemm_tables[MXRT_GEMM_TABLE_COUNT];
 
+    pthread_mutex_t measure_lock; /* taken before `lock`; held while kernels are measured */
     pthread_mutex_t compile_lock; /* taken before the other one; held while a compiler runs */
     _Atomic(mxrt_compiled *) compiled[MXRT_TABLE_COUNT]; /* NULL: not tried */
 };
@@ -68,7 +69,8 @@ mx_status mxrt_device_launch(mxrt_device *device, const mxrt_problem *problem,
 /* How a kernel is chosen. */
 typedef struct mxrt_select_how {
     mxrt_policy policy;
-    mxrt_stream stream;  /* while it captures a graph nothing is compiled */
+    mxrt_stream stream;  /* while it captures a graph nothing is compiled or measured */
+    double budget_us;    /* MXRT_POLICY_MEASURE */
     mxrt_choice *choice; /* gets the reason where there is a kernel; may be NULL */
 } mxrt_select_how;
 

@@ -1,5 +1,7 @@
 #include "runtime/kernel_table.h"
 
+#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,6 +151,17 @@ static mx_status lds_of(const mxrt_variant *variant, uint32_t *out, mx_error *er
     return MX_OK;
 }
 
+/* What the model and tuning files want of the info. */
+static void read_info(mxrt_variant *variant)
+{
+    json_t *info = json_loads(variant->info.info_json, 0, NULL);
+    const char *code = json_string_value(json_object_get(info, "code"));
+
+    mxrt_model_kernel_init(info, &variant->model);
+    snprintf(variant->code, sizeof(variant->code), "%s", code ? code : "");
+    json_decref(info);
+}
+
 mx_status mxrt_variant_init(mxrt_device *device, const mxrt_pack *pack, size_t index,
                             mxrt_variant *out, mx_error *err)
 {
@@ -175,8 +188,30 @@ static mx_status init_variant(mxrt_device *device, const candidate *from, mxrt_v
 
     out->group = from->group;
     if (!status)
-        mxrt_model_kernel_init(out->info.info_json, &out->model);
+        read_info(out);
     return status;
+}
+
+/* Of variants with one name the first in preference comes first. */
+static int compare_names(const void *left, const void *right, void *table)
+{
+    const mxrt_variant *variants = ((const mxrt_kernel_table *)table)->variants;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    int order = strcmp(variants[a].info.name, variants[b].info.name);
+
+    return order ? order : compare_numbers(a, b);
+}
+
+static mx_status order_names(mxrt_kernel_table *table, mx_error *err)
+{
+    table->by_name = calloc(table->n_variants ? table->n_variants : 1, sizeof(*table->by_name));
+    if (!table->by_name)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu names", table->n_variants);
+    for (size_t i = 0; i < table->n_variants; i++)
+        table->by_name[i] = (uint32_t)i;
+    if (table->n_variants)
+        qsort_r(table->by_name, table->n_variants, sizeof(*table->by_name), compare_names, table);
+    return MX_OK;
 }
 
 /* Numbers the conditions of all variants so that equal texts get equal numbers. */
@@ -273,7 +308,7 @@ static mx_status fill_table(mxrt_device *device, mxrt_kernel_table *table, mx_er
     pair_forms(candidates, n);
     mxrt_model_chip_init(&device->info, &table->chip);
     if (!(status = init_variants(device, candidates, n, table, err)) &&
-        !(status = number_rules(table, err)))
+        !(status = order_names(table, err)) && !(status = number_rules(table, err)))
         mxrt_tuned_read(device, table);
 out:
     free(candidates);
@@ -306,19 +341,26 @@ void mxrt_kernel_table_destroy(mxrt_kernel_table *table)
 {
     if (!table)
         return;
-    if (table->tuned)
-        free(table->tuned->rows);
-    free(table->tuned);
+    mxrt_tuned_free(atomic_load(&table->tuned));
     mxrt_select_cache_destroy(table->cache);
+    free(table->by_name);
     free(table->variants);
     free(table);
 }
 
 const mxrt_variant *mxrt_kernel_table_find(const mxrt_kernel_table *table, const char *name)
 {
-    for (size_t i = 0; i < table->n_variants; i++) {
-        if (!strcmp(table->variants[i].info.name, name))
-            return &table->variants[i];
+    size_t low = 0, high = table->n_variants;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (strcmp(table->variants[table->by_name[middle]].info.name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return NULL;
+    if (low == table->n_variants)
+        return NULL;
+    const mxrt_variant *found = &table->variants[table->by_name[low]];
+    return strcmp(found->info.name, name) ? NULL : found;
 }

@@ -3,6 +3,8 @@
 #ifndef MXRT_KERNEL_TABLE_H
 #define MXRT_KERNEL_TABLE_H
 
+#include <stdatomic.h>
+
 #include "runtime/backend.h"
 #include "runtime/model.h"
 #include "runtime/pack_reader.h"
@@ -24,6 +26,7 @@ typedef struct mxrt_variant {
     uint32_t lds_bytes; /* for which the kernel was readied */
     uint32_t group;     /* equal for variants of one pack, target and layout; counts up */
     mxrt_model_kernel model;
+    char code[20]; /* the identity of its code, as the pack's info tells; "": it does not */
     uint16_t arg_offsets[MXPACK_MAX_ARGS];
     uint16_t rule_ids[MXRT_PACK_MAX_RULES]; /* equal conditions have equal numbers */
 } mxrt_variant;
@@ -35,7 +38,7 @@ typedef struct mxrt_selection {
     int64_t args[MXPACK_MAX_ARGS]; /* as in mxrt_plan_arg; pointers 0 */
 } mxrt_selection;
 
-typedef struct mxrt_tuned mxrt_tuned;
+typedef struct mxrt_tuned mxrt_tuned; /* runtime/tuned.h */
 
 typedef struct mxrt_select_cache mxrt_select_cache;
 
@@ -43,9 +46,10 @@ typedef struct mxrt_kernel_table {
     mxrt_table_key key;
     size_t n_variants;
     mxrt_variant *variants; /* in order of preference */
+    uint32_t *by_name;      /* their indices in the order of names */
     size_t n_rules;         /* numbers in rule_ids are below */
     mxrt_model_chip chip;
-    mxrt_tuned *tuned; /* NULL: nothing is used */
+    _Atomic(mxrt_tuned *) tuned; /* NULL: nothing is used */
     mxrt_select_cache *cache;
 } mxrt_kernel_table;
 
@@ -76,6 +80,9 @@ mx_status mxrt_select_by_policy(const mxrt_kernel_table *table, mxrt_policy poli
                                 const int64_t values[MXRT_VAR_COUNT], mxrt_selection *out,
                                 mxrt_choice *choice, mx_error *err);
 
+/* The model's relative time of a launch; less is better. */
+double mxrt_select_score(const mxrt_kernel_table *table, const mxrt_selection *selection);
+
 /* NULL if no variant has the name. */
 const mxrt_variant *mxrt_kernel_table_find(const mxrt_kernel_table *table, const char *name);
 
@@ -89,11 +96,17 @@ void mxrt_selection_args(const mxrt_selection *selection, const void *const *buf
 mxrt_select_cache *mxrt_select_cache_create(void);
 void mxrt_select_cache_destroy(mxrt_select_cache *cache);
 
-/* Fills *out and returns 1 if the same values were stored. Any number of threads may look up and
- * store at once; none waits for another. `variants` must be the same array in all calls. */
+/* Fills *out and returns 1 if the same values were stored; else *out may hold anything. Any number
+ * of threads may look up and store at once; none waits for another. `variants` must be the same
+ * array in all calls. */
 int mxrt_select_cache_find(mxrt_select_cache *cache, const mxrt_variant *variants,
                            const int64_t values[MXRT_VAR_COUNT], mxrt_selection *out);
 void mxrt_select_cache_store(mxrt_select_cache *cache, const mxrt_variant *variants,
-                             const int64_t values[MXRT_VAR_COUNT], const mxrt_selection *selection);
+                             const int64_t values[MXRT_VAR_COUNT], const mxrt_selection *selection,
+                             uint64_t age);
+/* To be asked before the choice that is stored: what changes choices and then calls clear,
+ * meanwhile, makes it worthless. */
+uint64_t mxrt_select_cache_age(const mxrt_select_cache *cache);
+void mxrt_select_cache_clear(mxrt_select_cache *cache);
 
 #endif

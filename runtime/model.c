@@ -1,6 +1,5 @@
 #include "runtime/model.h"
 
-#include <jansson.h>
 #include <string.h>
 
 #define ROUND_SHARE 0.25
@@ -33,9 +32,8 @@ static int integer_member(const json_t *info, const char *name)
     return value > 0 && value < 1 << 30 ? (int)value : 0;
 }
 
-void mxrt_model_kernel_init(const char *info_json, mxrt_model_kernel *out)
+void mxrt_model_kernel_init(const json_t *info, mxrt_model_kernel *out)
 {
-    json_t *info = json_loads(info_json, 0, NULL);
     double cost = json_number_value(json_object_get(info, "cost"));
 
     out->cost = cost > 0 ? cost : 1;
@@ -43,7 +41,6 @@ void mxrt_model_kernel_init(const char *info_json, mxrt_model_kernel *out)
     if (!out->registers)
         out->registers = integer_member(info, "vgprs");
     out->lds_bytes = integer_member(info, "lds_bytes");
-    json_decref(info);
 }
 
 static int64_t least(int64_t a, int64_t b)

@@ -3,6 +3,7 @@
 #ifndef MXRT_MODEL_H
 #define MXRT_MODEL_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 #include <mxgen/rt.h>
@@ -26,8 +27,8 @@ typedef struct mxrt_model_kernel {
 
 void mxrt_model_chip_init(const mxrt_device_info *info, mxrt_model_chip *out);
 
-/* From the text of variant.info; what it lacks takes no part in the model. */
-void mxrt_model_kernel_init(const char *info_json, mxrt_model_kernel *out);
+/* From variant.info; what it lacks (NULL: all) takes no part in the model. */
+void mxrt_model_kernel_init(const json_t *info, mxrt_model_kernel *out);
 
 /* Relative time of a launch of `programs` workgroups of `threads` threads: the kernel's cost, times
  * what is lost when the programs do not fill the chip, and when the last of the rounds in which

@@ -32,8 +32,12 @@ static mx_status check_request(const mxrt_device *device, const mxrt_plan_reques
 {
     if (!device || !request)
         return mx_fail(err, MX_ERR_INVALID, "device and request must not be NULL");
-    if ((unsigned)request->policy > MXRT_POLICY_CACHED)
+    if ((unsigned)request->policy > MXRT_POLICY_MEASURE)
         return mx_fail(err, MX_ERR_INVALID, "policy %d is unknown", (int)request->policy);
+    if (request->policy == MXRT_POLICY_MEASURE && !(request->budget_us >= 1))
+        return mx_fail(err, MX_ERR_INVALID,
+                       "a budget of %g us: to measure takes 1 at least, and some 1000 for a result",
+                       request->budget_us);
     return MX_OK;
 }
 
@@ -100,7 +104,8 @@ static mx_status select_request(mxrt_device *device, const mxrt_problem *problem
     out->variant = NULL;
     if (!problem->n_blocks)
         return MX_OK;
-    const mxrt_select_how how = {.policy = request->policy};
+    const mxrt_select_how how = {
+        .policy = request->policy, .stream = request->stream, .budget_us = request->budget_us};
     return mxrt_device_select(device, problem, &how, out, err);
 }
 
@@ -320,32 +325,15 @@ mx_status mxrt_explain(mxrt_device *device, const mxrt_plan_request *request, mx
             choice.variant = selection.variant ? selection.variant->info.name : REFERENCE;
     } else {
         choice.variant = REFERENCE;
-        const mxrt_select_how how = {.policy = request->policy, .choice = &choice};
+        const mxrt_select_how how = {.policy = request->policy,
+                                     .stream = request->stream,
+                                     .budget_us = request->budget_us,
+                                     .choice = &choice};
         status = mxrt_device_select(device, &problem, &how, &selection, err);
     }
     if (!status)
         *out = choice;
     return status;
-}
-
-/* What of the key is of the problem. */
-static void fill_tune_key(const mxrt_device *device, const mxrt_problem *problem,
-                          mxrt_tune_row *row)
-{
-    int64_t values[MXRT_VAR_COUNT];
-    mxrt_bucket bucket;
-
-    mxrt_problem_vars(problem, values);
-    mxrt_bucket_of(problem->op, problem->format, values, &bucket);
-    mxrt_bucket_text(&bucket, row->bucket, sizeof(row->bucket));
-    snprintf(row->op, sizeof(row->op), "%s", mx_op_name(problem->op));
-    snprintf(row->format, sizeof(row->format), "%s", mx_format_get(problem->format)->name);
-    snprintf(row->dtype, sizeof(row->dtype), "%s", mx_dtype_get(problem->dtype)->name);
-    snprintf(row->profile, sizeof(row->profile), "%s", mx_profile_name(problem->profile));
-    mxrt_tuned_device(&device->info, row->device, sizeof(row->device));
-    snprintf(row->driver, sizeof(row->driver), "%s", device->info.driver);
-    row->protocol = MXTUNE_PROTOCOL;
-    row->bytes = mxrt_problem_bytes(problem);
 }
 
 mx_status mxrt_tune_key(mxrt_device *device, const mxrt_plan_request *request, const char *variant,
@@ -365,11 +353,7 @@ mx_status mxrt_tune_key(mxrt_device *device, const mxrt_plan_request *request, c
     if (!selection.variant)
         return mx_fail(err, MX_ERR_INVALID, "%.200s is no kernel that has blocks to work on",
                        variant);
-    memset(row, 0, sizeof(*row));
-    fill_tune_key(device, &problem, row);
-    snprintf(row->variant, sizeof(row->variant), "%s", variant);
-    mxrt_tuned_code(selection.variant, row->code, sizeof(row->code));
-    snprintf(row->layout, sizeof(row->layout), "%s", mx_layout_name(selection.variant->layout));
+    mxrt_tuned_key(device, &problem, selection.variant, row);
     return MX_OK;
 }
 

@@ -248,12 +248,12 @@ typedef struct ranking {
     double second_score, second_ms;
 } ranking;
 
-static double score_of(const search *at, const mxrt_selection *selection)
+double mxrt_select_score(const mxrt_kernel_table *table, const mxrt_selection *selection)
 {
     int64_t programs = (int64_t)selection->grid[0] * selection->grid[1] * selection->grid[2];
     int64_t threads = (int64_t)selection->block[0] * selection->block[1] * selection->block[2];
 
-    return mxrt_model_score(&at->table->chip, &selection->variant->model, programs, threads);
+    return mxrt_model_score(&table->chip, &selection->variant->model, programs, threads);
 }
 
 /* Among the variants of the first group in which any applies: groups are in order of preference,
@@ -270,7 +270,7 @@ static int search_model(search *at, ranking *out)
             break;
         if (!applies(at, variant, &found))
             continue;
-        double score = score_of(at, &found);
+        double score = mxrt_select_score(at->table, &found);
         if (!out->best.variant || score < out->score) {
             out->second = out->best.variant;
             out->second_score = out->score;
@@ -288,33 +288,35 @@ static int search_model(search *at, ranking *out)
 static int search_bucket(search *at, const mxrt_bucket *wanted, int distance, ranking *out,
                          mxrt_bucket *from)
 {
-    const mxrt_tuned *tuned = at->table->tuned;
+    const mxrt_tuned *tuned = atomic_load_explicit(&at->table->tuned, memory_order_acquire);
 
     out->best.variant = out->second = NULL;
-    for (size_t i = 0; i < tuned->n; i++) {
-        const mxrt_tuned_row *row = &tuned->rows[i];
-        mxrt_selection found;
-        if (mxrt_bucket_distance(&row->bucket, wanted) != distance ||
-            (out->best.variant && mxrt_bucket_distance(&row->bucket, from)))
-            continue;
-        const mxrt_variant *variant = &at->table->variants[row->variant];
-        if (!applies(at, variant, &found))
-            continue;
-        if (out->best.variant) {
-            out->second = variant;
-            out->second_ms = row->ms;
-            return 1;
+    for (; tuned; tuned = tuned->next) {
+        for (size_t i = 0; i < tuned->n; i++) {
+            const mxrt_tuned_row *row = &tuned->rows[i];
+            mxrt_selection found;
+            if (mxrt_bucket_distance(&row->bucket, wanted) != distance ||
+                (out->best.variant && mxrt_bucket_distance(&row->bucket, from)))
+                continue;
+            const mxrt_variant *variant = &at->table->variants[row->variant];
+            if (!applies(at, variant, &found))
+                continue;
+            if (out->best.variant) {
+                out->second = variant;
+                out->second_ms = row->ms;
+                return 1;
+            }
+            out->best = found;
+            out->ms = row->ms;
+            *from = row->bucket;
         }
-        out->best = found;
-        out->ms = row->ms;
-        *from = row->bucket;
     }
     return out->best.variant != NULL;
 }
 
 static int search_tuned(search *at, const mxrt_bucket *wanted, ranking *out, mxrt_bucket *from)
 {
-    for (int distance = 0; at->table->tuned && distance <= MXRT_BUCKET_NEAREST; distance++) {
+    for (int distance = 0; distance <= MXRT_BUCKET_NEAREST; distance++) {
         if (search_bucket(at, wanted, distance, out, from))
             return 1;
     }
@@ -356,7 +358,7 @@ static void describe_choice(search *at, const ranking *found, mxrt_choice_source
         .variant = found->best.variant->info.name,
         .source = source,
         .measured_ms = measured ? found->ms : 0,
-        .score = score_of(at, &found->best),
+        .score = mxrt_select_score(at->table, &found->best),
         .n_applicable = count_applicable(at),
         .runner_up = found->second ? found->second->info.name : NULL,
         .runner_up_score = !measured && found->second ? found->second_score : 0,
@@ -401,8 +403,9 @@ mx_status mxrt_select_best(const mxrt_kernel_table *table, const int64_t values[
 
     if (mxrt_select_cache_find(table->cache, table->variants, values, out))
         return MX_OK;
+    uint64_t age = mxrt_select_cache_age(table->cache);
     if (!(status = mxrt_select_by_policy(table, MXRT_POLICY_TUNED, values, out, NULL, err)))
-        mxrt_select_cache_store(table->cache, table->variants, values, out);
+        mxrt_select_cache_store(table->cache, table->variants, values, out, age);
     return status;
 }
 

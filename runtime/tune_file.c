@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <sqlite3.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 
 #include <mxgen/error.h>
 #include <mxgen/tune.h>
+
+#include "runtime/tune_file.h"
 
 #define BUSY_MS 20000
 #define PATH_BYTES 4096
@@ -56,6 +59,11 @@ static const char schema[] =
     " spread REAL NOT NULL, time INTEGER NOT NULL, note TEXT NOT NULL, checksum TEXT NOT NULL,"
     " PRIMARY KEY(device, op, format, dtype, profile, bucket, driver, protocol, variant, code))"
     " WITHOUT ROWID;";
+
+/* Since version 2. */
+static const char best_index[] =
+    "CREATE INDEX best ON measurement(device, op, format, dtype, profile, driver, bucket,"
+    " protocol, ms / bytes) WHERE samples > 0;";
 
 /* ---- Where ---- */
 
@@ -146,89 +154,106 @@ static mx_status read_pragma(const mxrt_tune_file *file, const char *sql, int64_
     return status;
 }
 
-/* A database without a table that nobody has marked is new. */
-static mx_status check_schema(const mxrt_tune_file *file, int *is_empty, mx_error *err)
+/* A database without a table that nobody has marked is new: version 0. */
+static mx_status read_version(const mxrt_tune_file *file, int64_t *version, mx_error *err)
 {
-    int64_t tables = 0, application = 0, version = 0;
+    int64_t tables = 0, application = 0;
     mx_status status;
 
-    if ((status = read_pragma(file, "SELECT count(*) FROM sqlite_master", &tables, err)) ||
-        (status = read_pragma(file, "PRAGMA application_id", &application, err)) ||
-        (status = read_pragma(file, "PRAGMA user_version", &version, err)))
+    if ((status = read_pragma(file, "PRAGMA application_id", &application, err)) ||
+        (status = read_pragma(file, "PRAGMA user_version", version, err)))
         return status;
-    *is_empty = !tables && !application && !version;
-    if (*is_empty)
+    if (!application && !*version &&
+        (status = read_pragma(file, "SELECT count(*) FROM sqlite_master", &tables, err)))
+        return status;
+    if (!application && !*version && !tables)
         return MX_OK;
     if (application != MXTUNE_APPLICATION_ID)
         return mx_fail(err, MX_ERR_INVALID,
                        "%.500s is not a tuning file: its application id is %" PRId64 ", not %d",
                        file->path, application, MXTUNE_APPLICATION_ID);
-    if (version != MXTUNE_VERSION)
+    if (*version < 1 || *version > MXTUNE_VERSION)
         return mx_fail(err, MX_ERR_UNSUPPORTED,
-                       "tuning file %.500s has schema %" PRId64 ", this library knows %d; use "
+                       "tuning file %.500s has schema %" PRId64 ", this library knows 1 to %d; use "
                        "another file (MXRT_TUNE_FILE)",
-                       file->path, version, MXTUNE_VERSION);
+                       file->path, *version, MXTUNE_VERSION);
     return MX_OK;
 }
 
-/* Of two processes that find the file empty the second finds it made. */
-static mx_status make_schema(const mxrt_tune_file *file, mx_error *err)
+/* Of two processes that find a file empty or old the second finds it made. */
+static mx_status upgrade(const mxrt_tune_file *file, mx_error *err)
 {
     char sql[160];
-    int is_empty = 0;
+    int64_t version = 0;
     mx_status status;
 
     if ((status = run(file, "BEGIN IMMEDIATE", err)))
         return status;
-    status = check_schema(file, &is_empty, err);
+    status = read_version(file, &version, err);
     snprintf(sql, sizeof(sql), "PRAGMA application_id = %d; PRAGMA user_version = %d;",
              MXTUNE_APPLICATION_ID, MXTUNE_VERSION);
-    if (!status && is_empty && !(status = run(file, schema, err)))
+    if (!status && version < 1)
+        status = run(file, schema, err);
+    if (!status && version < 2)
+        status = run(file, best_index, err);
+    if (!status)
         status = run(file, sql, err);
     if (!status)
-        return run(file, "COMMIT", err);
-    (void)run(file, "ROLLBACK", NULL);
+        status = run(file, "COMMIT", err);
+    if (status)
+        (void)run(file, "ROLLBACK", NULL);
     return status;
 }
 
-static mx_status open_db(mxrt_tune_file *file, int may_write, mx_error *err)
+static mx_status open_db(mxrt_tune_file *file, unsigned how, int busy_ms, mx_error *err)
 {
+    int may_write = how & MXRT_TUNE_WRITE;
     int flags = may_write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-    int is_empty = 0;
+    int64_t version = 0;
     mx_status status;
 
     if (sqlite3_open_v2(file->path, &file->db, flags | SQLITE_OPEN_NOMUTEX, NULL))
         return mx_fail(err, status_of(sqlite3_errcode(file->db)),
                        "cannot open tuning file %.500s: %s", file->path, sqlite3_errmsg(file->db));
-    sqlite3_busy_timeout(file->db, BUSY_MS);
-    if ((status = run(file, "PRAGMA trusted_schema = OFF", err)) ||
-        (status = check_schema(file, &is_empty, err)))
+    sqlite3_busy_timeout(file->db, busy_ms);
+    sqlite3_db_config(file->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    /* One transaction, as another process may be making the file. */
+    if (!(status = run(file, "BEGIN", err)))
+        status = read_version(file, &version, err);
+    if (!status && !(how & MXRT_TUNE_SNAPSHOT))
+        status = run(file, "COMMIT", err);
+    if (status)
         return status;
-    if (!is_empty)
-        return MX_OK;
-    if (may_write)
-        return make_schema(file, err);
-    return mx_fail(err, MX_ERR_NOT_FOUND, "tuning file %.500s is empty", file->path);
+    if (may_write && version < MXTUNE_VERSION)
+        return upgrade(file, err);
+    return version ? MX_OK
+                   : mx_fail(err, MX_ERR_NOT_FOUND, "tuning file %.500s is empty", file->path);
 }
 
-mx_status mxrt_tune_open(const char *path, int may_write, mxrt_tune_file **out, mx_error *err)
+mx_status mxrt_tune_open_within(const char *path, unsigned flags, int busy_ms, mxrt_tune_file **out,
+                                mx_error *err)
 {
     mxrt_tune_file *file;
     mx_status status = MX_OK;
 
     if (!path || !*path || !out)
         return mx_fail(err, MX_ERR_INVALID, "path and out must not be NULL, nor the path empty");
-    if (may_write && (status = make_folders(path, err)))
+    if (flags & MXRT_TUNE_WRITE && (status = make_folders(path, err)))
         return status;
     if (!(file = calloc(1, sizeof(*file))) || !(file->path = strdup(path)))
         status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a tuning file");
     else
-        status = open_db(file, may_write, err);
+        status = open_db(file, flags, busy_ms, err);
     if (status)
         mxrt_tune_close(file);
     else
         *out = file;
     return status;
+}
+
+mx_status mxrt_tune_open(const char *path, int may_write, mxrt_tune_file **out, mx_error *err)
+{
+    return mxrt_tune_open_within(path, may_write ? MXRT_TUNE_WRITE : 0, BUSY_MS, out, err);
 }
 
 void mxrt_tune_close(mxrt_tune_file *file)
@@ -259,77 +284,44 @@ mx_status mxrt_tune_move_aside(const char *path, mx_error *err)
 
 /* ---- Rows ---- */
 
-/* One text field of a row by column; NULL: the column is a number. */
-static char *text_field(mxrt_tune_row *row, int column, size_t *bytes)
-{
-    const struct {
-        int column;
-        char *text;
-        size_t bytes;
-    } fields[] = {
-        {COL_OP, row->op, sizeof(row->op)},
-        {COL_FORMAT, row->format, sizeof(row->format)},
-        {COL_DTYPE, row->dtype, sizeof(row->dtype)},
-        {COL_PROFILE, row->profile, sizeof(row->profile)},
-        {COL_BUCKET, row->bucket, sizeof(row->bucket)},
-        {COL_DEVICE, row->device, sizeof(row->device)},
-        {COL_DRIVER, row->driver, sizeof(row->driver)},
-        {COL_VARIANT, row->variant, sizeof(row->variant)},
-        {COL_CODE, row->code, sizeof(row->code)},
-        {COL_LAYOUT, row->layout, sizeof(row->layout)},
-        {COL_SHAPE, row->shape, sizeof(row->shape)},
-        {COL_NOTE, row->note, sizeof(row->note)},
-    };
+#define TEXT(column, member)                                                                       \
+    [column] = {offsetof(mxrt_tune_row, member), sizeof(((mxrt_tune_row *)0)->member)}
+#define NUMBER(column, member) [column] = {offsetof(mxrt_tune_row, member), 0}
 
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-        if (fields[i].column == column) {
-            *bytes = fields[i].bytes;
-            return fields[i].text;
-        }
-    }
-    return NULL;
-}
+/* Where the columns are in a row; bytes 0: an int64_t, or a double. */
+static const struct {
+    size_t offset, bytes;
+} fields[COL_CHECKSUM] = {
+    TEXT(COL_OP, op),           TEXT(COL_FORMAT, format),       TEXT(COL_DTYPE, dtype),
+    TEXT(COL_PROFILE, profile), TEXT(COL_BUCKET, bucket),       TEXT(COL_DEVICE, device),
+    TEXT(COL_DRIVER, driver),   NUMBER(COL_PROTOCOL, protocol), TEXT(COL_VARIANT, variant),
+    TEXT(COL_CODE, code),       TEXT(COL_LAYOUT, layout),       TEXT(COL_SHAPE, shape),
+    NUMBER(COL_BYTES, bytes),   NUMBER(COL_SAMPLES, samples),   NUMBER(COL_MS, ms),
+    NUMBER(COL_SPREAD, spread), NUMBER(COL_TIME, time_s),       TEXT(COL_NOTE, note),
+};
 
-static int64_t *integer_field(mxrt_tune_row *row, int column)
+static int is_real(int column)
 {
-    switch (column) {
-    case COL_PROTOCOL:
-        return &row->protocol;
-    case COL_BYTES:
-        return &row->bytes;
-    case COL_SAMPLES:
-        return &row->samples;
-    case COL_TIME:
-        return &row->time_s;
-    default:
-        return NULL;
-    }
+    return column == COL_MS || column == COL_SPREAD;
 }
 
 /* XXH3-64 over all other columns: texts with their zero, numbers as their eight bytes. */
-static void checksum(const mxrt_tune_row *from, char out[20])
+static void checksum(const mxrt_tune_row *row, char out[20])
 {
-    mxrt_tune_row row = *from;
-    XXH3_state_t *state = XXH3_createState();
+    static const char digits[] = "0123456789abcdef";
+    char bytes[sizeof(*row)];
+    size_t used = 0;
 
-    out[0] = 0;
-    if (!state)
-        return;
-    XXH3_64bits_reset(state);
     for (int i = 0; i < COL_CHECKSUM; i++) {
-        size_t bytes;
-        const char *text = text_field(&row, i, &bytes);
-        const int64_t *integer = integer_field(&row, i);
-        const double *real = i == COL_MS ? &row.ms : &row.spread;
-        if (text)
-            XXH3_64bits_update(state, text, strlen(text) + 1);
-        else if (integer)
-            XXH3_64bits_update(state, integer, sizeof(*integer));
-        else
-            XXH3_64bits_update(state, real, sizeof(*real));
+        const char *at = (const char *)row + fields[i].offset;
+        size_t length = fields[i].bytes ? strlen(at) + 1 : sizeof(int64_t);
+        memcpy(bytes + used, at, length);
+        used += length;
     }
-    snprintf(out, 20, "%016llx", (unsigned long long)XXH3_64bits_digest(state));
-    XXH3_freeState(state);
+    uint64_t sum = XXH3_64bits(bytes, used);
+    for (int i = 0; i < 16; i++)
+        out[i] = digits[sum >> (60 - 4 * i) & 15];
+    out[16] = 0;
 }
 
 /* False if a column has another type or does not fit, or the checksum does not hold. */
@@ -339,45 +331,46 @@ static int read_row(sqlite3_stmt *statement, mxrt_tune_row *row)
 
     memset(row, 0, sizeof(*row));
     for (int i = 0; i < COL_CHECKSUM; i++) {
-        size_t bytes = 0;
-        char *text = text_field(row, i, &bytes);
-        int64_t *integer = integer_field(row, i);
-        int type = sqlite3_column_type(statement, i);
-        if (text) {
+        char *at = (char *)row + fields[i].offset;
+        if (fields[i].bytes) {
             const char *value = (const char *)sqlite3_column_text(statement, i);
-            if (!value || (size_t)sqlite3_column_bytes(statement, i) >= bytes)
+            size_t length = value ? (size_t)sqlite3_column_bytes(statement, i) : SIZE_MAX;
+            if (length >= fields[i].bytes)
                 return 0;
-            snprintf(text, bytes, "%s", value);
-        } else if (integer) {
-            if (type != SQLITE_INTEGER)
-                return 0;
-            *integer = sqlite3_column_int64(statement, i);
+            memcpy(at, value, length);
+        } else if (is_real(i)) {
+            double value = sqlite3_column_double(statement, i);
+            memcpy(at, &value, sizeof(value));
+        } else if (sqlite3_column_type(statement, i) == SQLITE_INTEGER) {
+            int64_t value = sqlite3_column_int64(statement, i);
+            memcpy(at, &value, sizeof(value));
         } else {
-            *(i == COL_MS ? &row->ms : &row->spread) = sqlite3_column_double(statement, i);
+            return 0;
         }
     }
     checksum(row, expected);
     const char *found = (const char *)sqlite3_column_text(statement, COL_CHECKSUM);
-    return found && expected[0] && !strcmp(found, expected);
+    return found && !strcmp(found, expected);
 }
 
-static int bind_row(sqlite3_stmt *statement, const mxrt_tune_row *from)
+static int bind_row(sqlite3_stmt *statement, const mxrt_tune_row *row)
 {
-    mxrt_tune_row row = *from;
     char sum[20];
     int code = SQLITE_OK;
 
-    checksum(&row, sum);
+    checksum(row, sum);
     for (int i = 0; i < COL_CHECKSUM && !code; i++) {
-        size_t bytes;
-        const char *text = text_field(&row, i, &bytes);
-        const int64_t *integer = integer_field(&row, i);
-        if (text)
-            code = sqlite3_bind_text(statement, i + 1, text, -1, SQLITE_TRANSIENT);
-        else if (integer)
-            code = sqlite3_bind_int64(statement, i + 1, *integer);
+        const char *at = (const char *)row + fields[i].offset;
+        double real;
+        int64_t integer;
+        memcpy(&real, at, sizeof(real));
+        memcpy(&integer, at, sizeof(integer));
+        if (fields[i].bytes)
+            code = sqlite3_bind_text(statement, i + 1, at, -1, SQLITE_TRANSIENT);
+        else if (is_real(i))
+            code = sqlite3_bind_double(statement, i + 1, real);
         else
-            code = sqlite3_bind_double(statement, i + 1, i == COL_MS ? row.ms : row.spread);
+            code = sqlite3_bind_int64(statement, i + 1, integer);
     }
     return code ? code : sqlite3_bind_text(statement, COL_CHECKSUM + 1, sum, -1, SQLITE_TRANSIENT);
 }
@@ -486,6 +479,58 @@ mx_status mxrt_tune_each(mxrt_tune_file *file, const mxrt_tune_filter *filter, m
     return status;
 }
 
+/* Walks until enough of each bucket is seen; the index takes it from one to the next. */
+static mx_status walk_best(mxrt_tune_file *file, sqlite3_stmt *statement, mxrt_tune_best_fn fn,
+                           void *user, int64_t *n_damaged, mx_error *err)
+{
+    char bucket[sizeof(((mxrt_tune_row *)0)->bucket)] = "";
+    mx_status status = MX_OK;
+    int code;
+
+    do {
+        int enough = 0;
+        sqlite3_reset(statement);
+        sqlite3_bind_text(statement, 7, bucket, -1, SQLITE_STATIC);
+        while (!status && !enough && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+            mxrt_tune_row row;
+            if (!read_row(statement, &row)) {
+                ++*n_damaged;
+                continue;
+            }
+            status = fn(user, &row, &enough, err);
+            if (enough)
+                memcpy(bucket, row.bucket, sizeof(bucket));
+        }
+    } while (!status && code == SQLITE_ROW);
+    if (!status && code != SQLITE_DONE)
+        status = fail(file, "read", err);
+    return status;
+}
+
+mx_status mxrt_tune_best(mxrt_tune_file *file, const mxrt_tune_filter *filter, mxrt_tune_best_fn fn,
+                         void *user, int64_t *n_damaged, mx_error *err)
+{
+    const char *const key[] = {filter->device, filter->op,      filter->format,
+                               filter->dtype,  filter->profile, filter->driver};
+    sqlite3_stmt *statement = NULL;
+    mx_status status = prepare(file,
+                               "SELECT " COLUMNS " FROM measurement WHERE device = ? AND op = ?"
+                               " AND format = ? AND dtype = ? AND profile = ? AND driver = ?"
+                               " AND bucket > ? AND samples > 0"
+                               " ORDER BY bucket, protocol, ms / bytes",
+                               &statement, err);
+
+    *n_damaged = 0;
+    for (int i = 0; i < 6 && !status; i++) {
+        if (sqlite3_bind_text(statement, i + 1, key[i], -1, SQLITE_STATIC))
+            status = fail(file, "bind", err);
+    }
+    if (!status)
+        status = walk_best(file, statement, fn, user, n_damaged, err);
+    sqlite3_finalize(statement);
+    return status;
+}
+
 /* ---- Writing ---- */
 
 static int same_key(const mxrt_tune_row *a, const mxrt_tune_row *b)
@@ -538,22 +583,20 @@ static mx_status put(mxrt_tune_file *file, const mxrt_tune_row *row, int force,
 }
 
 /* Texts that are not ended would be read past their field. */
-static mx_status check_row(const mxrt_tune_row *from, mx_error *err)
+static mx_status check_row(const mxrt_tune_row *row, mx_error *err)
 {
-    mxrt_tune_row row = *from;
-
     for (int i = 0; i < COL_CHECKSUM; i++) {
-        size_t bytes = 0;
-        const char *text = text_field(&row, i, &bytes);
-        if (text && !memchr(text, 0, bytes))
+        const char *at = (const char *)row + fields[i].offset;
+        if (fields[i].bytes && !memchr(at, 0, fields[i].bytes))
             return mx_fail(err, MX_ERR_INVALID,
-                           "text number %d of a row is longer than its %zu bytes", i, bytes - 1);
+                           "text number %d of a row is longer than its %zu bytes", i,
+                           fields[i].bytes - 1);
     }
-    if (!(row.ms >= 0) || !(row.spread >= 0) || row.samples < 0)
+    if (!(row->ms >= 0) || !(row->spread >= 0) || row->samples < 0)
         return mx_fail(err, MX_ERR_INVALID,
                        "a measurement of %g ms, spread %g, %" PRId64
                        " samples: none may be negative",
-                       row.ms, row.spread, row.samples);
+                       row->ms, row->spread, row->samples);
     return MX_OK;
 }
 

@@ -1,7 +1,6 @@
 #include "runtime/tuned.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,16 @@
 
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/tune_file.h"
 
 enum { ALIGN_MOST = 16, MEMORY_AXIS_STRIDED = 1, MEMORY_PACKED_GAPS = 2 };
+
+/* For a writer that has the file; a table is being built meanwhile. */
+#define READ_BUSY_MS 250
+
+/* Of a bucket that many of the fastest are remembered: what applies to one of its problems need not
+ * apply to all of them. */
+#define BEST_OF_BUCKET 4
 
 /* ---- Buckets ---- */
 
@@ -91,51 +98,61 @@ void mxrt_tuned_device(const mxrt_device_info *info, char *text, size_t text_byt
              info->compute_units);
 }
 
-void mxrt_tuned_code(const mxrt_variant *variant, char *text, size_t text_bytes)
+void mxrt_tuned_key(const mxrt_device *device, const mxrt_problem *problem,
+                    const mxrt_variant *variant, mxrt_tune_row *row)
 {
-    json_t *info = json_loads(variant->info.info_json, 0, NULL);
-    const char *code = json_string_value(json_object_get(info, "code"));
+    int64_t values[MXRT_VAR_COUNT];
+    mxrt_bucket bucket;
 
-    snprintf(text, text_bytes, "%s", code ? code : "");
-    json_decref(info);
+    memset(row, 0, sizeof(*row));
+    mxrt_problem_vars(problem, values);
+    mxrt_bucket_of(problem->op, problem->format, values, &bucket);
+    mxrt_bucket_text(&bucket, row->bucket, sizeof(row->bucket));
+    snprintf(row->op, sizeof(row->op), "%s", mx_op_name(problem->op));
+    snprintf(row->format, sizeof(row->format), "%s", mx_format_get(problem->format)->name);
+    snprintf(row->dtype, sizeof(row->dtype), "%s", mx_dtype_get(problem->dtype)->name);
+    snprintf(row->profile, sizeof(row->profile), "%s", mx_profile_name(problem->profile));
+    mxrt_tuned_device(&device->info, row->device, sizeof(row->device));
+    snprintf(row->driver, sizeof(row->driver), "%s", device->info.driver);
+    row->protocol = MXTUNE_PROTOCOL;
+    row->bytes = mxrt_problem_bytes(problem);
+    snprintf(row->variant, sizeof(row->variant), "%s", variant->info.name);
+    snprintf(row->code, sizeof(row->code), "%s", variant->code);
+    snprintf(row->layout, sizeof(row->layout), "%s", mx_layout_name(variant->layout));
 }
 
 /* ---- Reading ---- */
 
 typedef struct reader {
-    mxrt_kernel_table *table;
-    char (*codes)[20]; /* one a variant */
-    struct mxrt_tuned *tuned;
+    const mxrt_kernel_table *table;
+    mxrt_tuned *tuned;
     size_t capacity;
-    int from_user;
+    size_t n_before; /* rows of the files before */
+    char bucket_text[64];
+    mxrt_bucket bucket; /* of that text, as rows of one bucket follow each other */
+    int n_taken;        /* of that bucket */
 } reader;
 
-static int find_variant(const reader *r, const mxrt_tune_row *row)
+static int find_variant(const reader *r, const char *name, const char *code)
 {
-    for (size_t i = 0; i < r->table->n_variants; i++) {
-        if (!strcmp(r->table->variants[i].info.name, row->variant))
-            return r->codes[i][0] && !strcmp(r->codes[i], row->code) ? (int)i : -1;
-    }
-    return -1;
+    const mxrt_variant *variant = mxrt_kernel_table_find(r->table, name);
+
+    if (!variant || !variant->code[0] || strcmp(variant->code, code) != 0)
+        return -1;
+    return (int)(variant - r->table->variants);
 }
 
-static mx_status take(void *user, const mxrt_tune_row *row, mx_error *err)
+static int same_subject(const mxrt_tuned_row *a, const mxrt_tuned_row *b)
 {
-    reader *r = user;
-    mxrt_tuned_row made;
-    int variant = find_variant(r, row);
+    return a->variant == b->variant && a->protocol == b->protocol &&
+           !mxrt_bucket_distance(&a->bucket, &b->bucket);
+}
 
-    /* A variant that failed when it was measured has no samples. */
-    if (variant < 0 || row->samples <= 0 || !(row->ms > 0) || row->bytes <= 0 ||
-        !bucket_parse(row->bucket, &made.bucket))
-        return MX_OK;
-    made.variant = (uint32_t)variant;
-    made.ms = row->ms;
-    made.bytes = row->bytes;
-    for (size_t i = 0; i < r->tuned->n; i++) {
-        mxrt_tuned_row *there = &r->tuned->rows[i];
-        if (there->variant == made.variant && !mxrt_bucket_distance(&there->bucket, &made.bucket)) {
-            *there = made; /* the user's file comes last */
+static mx_status add_row(reader *r, const mxrt_tuned_row *row, mx_error *err)
+{
+    for (size_t i = 0; i < r->n_before; i++) {
+        if (same_subject(&r->tuned->rows[i], row)) {
+            r->tuned->rows[i] = *row; /* the user's file comes last */
             return MX_OK;
         }
     }
@@ -147,11 +164,43 @@ static mx_status take(void *user, const mxrt_tune_row *row, mx_error *err)
         r->tuned->rows = rows;
         r->capacity = capacity;
     }
-    r->tuned->rows[r->tuned->n++] = made;
+    r->tuned->rows[r->tuned->n++] = *row;
     return MX_OK;
 }
 
-static void read_file(mxrt_device *device, reader *r, const char *path)
+static mx_status take(void *user, const mxrt_tune_row *row, int *enough, mx_error *err)
+{
+    reader *r = user;
+
+    if (strcmp(r->bucket_text, row->bucket) != 0) {
+        if (!bucket_parse(row->bucket, &r->bucket)) {
+            *enough = 1;
+            return MX_OK;
+        }
+        snprintf(r->bucket_text, sizeof(r->bucket_text), "%s", row->bucket);
+        r->n_taken = 0;
+    }
+    int variant = find_variant(r, row->variant, row->code);
+    if (variant < 0 || !(row->ms > 0) || row->bytes <= 0 ||
+        (row->protocol != MXTUNE_PROTOCOL && row->protocol != MXTUNE_PROTOCOL_NOW))
+        return MX_OK;
+    const mxrt_tuned_row made = {.bucket = r->bucket,
+                                 .variant = (uint32_t)variant,
+                                 .protocol = (int)row->protocol,
+                                 .ms = row->ms,
+                                 .bytes = row->bytes};
+    *enough = ++r->n_taken == BEST_OF_BUCKET;
+    return add_row(r, &made, err);
+}
+
+int mxrt_tuned_is_news(mxrt_device *device, int what)
+{
+    unsigned bit = 1u << what;
+
+    return !(atomic_fetch_or(&device->context->tune_told, bit) & bit);
+}
+
+static void read_file(mxrt_device *device, reader *r, const char *path, int place)
 {
     char chip[MXTUNE_TEXT_BYTES];
     const mxrt_table_key *key = &r->table->key;
@@ -160,8 +209,7 @@ static void read_file(mxrt_device *device, reader *r, const char *path)
                                .dtype = mx_dtype_get(key->dtype)->name,
                                .profile = mx_profile_name(key->profile),
                                .device = chip,
-                               .driver = device->info.driver,
-                               .protocol = MXTUNE_PROTOCOL};
+                               .driver = device->info.driver};
     mxrt_tune_file *file = NULL;
     int64_t n_damaged = 0;
     mx_error reason = {MX_OK, ""};
@@ -169,18 +217,24 @@ static void read_file(mxrt_device *device, reader *r, const char *path)
     /* That there is none yet is nothing to tell. */
     if (access(path, F_OK))
         return;
+    r->n_before = r->tuned->n;
+    r->bucket_text[0] = 0;
     mxrt_tuned_device(&device->info, chip, sizeof(chip));
-    mx_status status = mxrt_tune_open(path, 0, &file, &reason);
+    mx_status status =
+        mxrt_tune_open_within(path, MXRT_TUNE_SNAPSHOT, READ_BUSY_MS, &file, &reason);
     if (!status)
-        status = mxrt_tune_each(file, &filter, take, r, &n_damaged, &reason);
+        status = mxrt_tune_best(file, &filter, take, r, &n_damaged, &reason);
     mxrt_tune_close(file);
-    if (status)
-        mxrt_context_log(device->context, "no choices by measurement: %s", reason.message);
-    else if (n_damaged)
-        mxrt_context_log(device->context,
-                         "%s: %" PRId64 " damaged rows passed over; mxrt cache "
-                         "verify --repair removes them",
-                         path, n_damaged);
+    if ((status || n_damaged) &&
+        mxrt_tuned_is_news(device, place < MXRT_TOLD_FILES ? place : MXRT_TOLD_FILES)) {
+        if (status)
+            mxrt_context_log(device->context, "no choices by measurement: %s", reason.message);
+        else
+            mxrt_context_log(device->context,
+                             "%s: %" PRId64 " damaged rows passed over; mxrt cache "
+                             "verify --repair removes them",
+                             path, n_damaged);
+    }
 }
 
 /* A list with colons. */
@@ -188,15 +242,16 @@ static void read_system_files(mxrt_device *device, reader *r)
 {
     const char *list = getenv("MXRT_TUNE_SYSTEM");
     char *copy = list ? strdup(list) : NULL, *rest = copy;
+    int place = 1;
 
-    for (char *path; rest && (path = strsep(&rest, ":"));) {
+    for (char *path; rest && (path = strsep(&rest, ":")); place++) {
         if (*path)
-            read_file(device, r, path);
+            read_file(device, r, path, place);
     }
     free(copy);
 }
 
-/* Buckets together, then by the time of a byte. */
+/* Buckets together, then what was measured with more care, then by the time of a byte. */
 static int compare_rows(const void *left, const void *right)
 {
     const mxrt_tuned_row *a = left, *b = right;
@@ -205,7 +260,8 @@ static int compare_rows(const void *left, const void *right)
                              a->bucket.align - b->bucket.align,
                              a->bucket.is_ragged - b->bucket.is_ragged,
                              a->bucket.n_dims - b->bucket.n_dims,
-                             a->bucket.memory - b->bucket.memory};
+                             a->bucket.memory - b->bucket.memory,
+                             a->protocol - b->protocol};
     double x = a->ms / (double)a->bytes, y = b->ms / (double)b->bytes;
 
     for (size_t i = 0; i < sizeof(by_bucket) / sizeof(by_bucket[0]); i++) {
@@ -215,6 +271,16 @@ static int compare_rows(const void *left, const void *right)
     return x < y ? -1 : x > y;
 }
 
+void mxrt_tuned_free(mxrt_tuned *tuned)
+{
+    while (tuned) {
+        mxrt_tuned *next = tuned->next;
+        free(tuned->rows);
+        free(tuned);
+        tuned = next;
+    }
+}
+
 void mxrt_tuned_read(mxrt_device *device, mxrt_kernel_table *table)
 {
     reader r = {.table = table};
@@ -222,19 +288,16 @@ void mxrt_tuned_read(mxrt_device *device, mxrt_kernel_table *table)
     if (!device->context->tune_file[0] || !table->n_variants)
         return;
     r.tuned = calloc(1, sizeof(*r.tuned));
-    r.codes = calloc(table->n_variants, sizeof(*r.codes));
-    if (r.tuned && r.codes) {
-        for (size_t i = 0; i < table->n_variants; i++)
-            mxrt_tuned_code(&table->variants[i], r.codes[i], sizeof(r.codes[i]));
-        read_system_files(device, &r);
-        read_file(device, &r, device->context->tune_file);
-        if (r.tuned->n)
-            qsort(r.tuned->rows, r.tuned->n, sizeof(*r.tuned->rows), compare_rows);
-        table->tuned = r.tuned;
-        r.tuned = NULL;
-    } else {
+    if (!r.tuned) {
         mxrt_context_log(device->context, "no choices by measurement: no memory");
+    } else {
+        read_system_files(device, &r);
+        read_file(device, &r, device->context->tune_file, 0);
+        if (r.tuned->n) {
+            qsort(r.tuned->rows, r.tuned->n, sizeof(*r.tuned->rows), compare_rows);
+            atomic_store(&table->tuned, r.tuned);
+            r.tuned = NULL;
+        }
     }
-    free(r.tuned);
-    free(r.codes);
+    mxrt_tuned_free(r.tuned);
 }

@@ -15,12 +15,15 @@ typedef struct mxrt_bucket {
 typedef struct mxrt_tuned_row {
     mxrt_bucket bucket;
     uint32_t variant; /* index in the table */
+    int protocol;
     double ms;
     int64_t bytes;
 } mxrt_tuned_row;
 
-/* Rows of one bucket lie together, the fastest byte first. */
+/* Rows of one bucket lie together: those of the better protocol first, then the fastest byte. Never
+ * changed once it is in a table; what is measured later comes before it. */
 struct mxrt_tuned {
+    struct mxrt_tuned *next;
     size_t n;
     mxrt_tuned_row *rows;
 };
@@ -33,11 +36,20 @@ int mxrt_bucket_distance(const mxrt_bucket *a, const mxrt_bucket *b);
 
 /* "gfx942:sramecc+:xnack-/304" */
 void mxrt_tuned_device(const mxrt_device_info *info, char *text, size_t text_bytes);
-/* The identity of a variant's code, "" if its pack does not tell. */
-void mxrt_tuned_code(const mxrt_variant *variant, char *text, size_t text_bytes);
+
+/* The key of a measurement, layout and bytes; the rest is zero. */
+void mxrt_tuned_key(const mxrt_device *device, const mxrt_problem *problem,
+                    const mxrt_variant *variant, mxrt_tune_row *row);
+
+/* What the log is told once of a context: that a file is bad, by its place (0 for the user's, then
+ * the system's in their order); or that nothing can be written. */
+enum { MXRT_TOLD_FILES = 30, MXRT_TOLD_WRITE = 31 };
+int mxrt_tuned_is_news(mxrt_device *device, int what);
 
 /* Reads what the files know of the table's variants. Never fails: what cannot be read is told to
  * the log, and missing. */
 void mxrt_tuned_read(mxrt_device *device, mxrt_kernel_table *table);
+/* With all that come next; takes NULL. */
+void mxrt_tuned_free(mxrt_tuned *tuned);
 
 #endif

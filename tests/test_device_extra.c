@@ -221,6 +221,57 @@ START_TEST(capture_and_replay)
 }
 END_TEST
 
+static mxrt_choice explain(conversion *c, mxrt_stream stream, double budget_us)
+{
+    mx_error error = {MX_OK, ""};
+    mxrt_choice choice;
+    const mxrt_plan_request request = {.op = MX_OP_TO,
+                                       .format = MX_FORMAT_MX9,
+                                       .axis = -1,
+                                       .in = &c->tx.tensor,
+                                       .out = &c->tp.tensor,
+                                       .policy = MXRT_POLICY_MEASURE,
+                                       .budget_us = budget_us,
+                                       .stream = stream};
+    check_ok(mxrt_explain(device, &request, &choice, &error), &error);
+    return choice;
+}
+
+/* Never while a graph is captured, on whatever stream; and not into the caller's output. */
+START_TEST(measured_now)
+{
+    mx_error error = {MX_OK, ""};
+    void *stream = NULL, *graph = NULL;
+    const double second_us = 1e6;
+    unsigned char before[sizeof(((conversion *)0)->packed)];
+    conversion *c = conversion_create(9);
+    memset(before, 0xa5, sizeof(before));
+    enqueue(c, NULL); /* loads the kernels */
+    fill_input(c, 9);
+    ck_assert_int_eq(driver.stream_create(&stream, 1), 0);
+    ck_assert_int_eq(driver.capture_begin(stream, 0), 0);
+    ck_assert_int_eq(explain(c, stream, second_us).source, MXRT_SOURCE_MODEL);
+    enqueue(c, stream);
+    ck_assert_int_eq(driver.capture_end(stream, &graph), 0);
+    ck_assert_int_eq(driver.graph_destroy(graph), 0);
+    ck_assert_int_eq(explain(c, stream, 1).source, MXRT_SOURCE_MODEL); /* no time */
+    mxrt_choice choice = explain(c, stream, second_us);
+    size_t n_measured = choice.n_applicable;
+    ck_assert_int_eq(choice.source, n_measured > 1 ? MXRT_SOURCE_EXACT : MXRT_SOURCE_MODEL);
+    ck_assert(n_measured < 2 || choice.measured_ms > 0);
+    check_ok(mxrt_device_download(device, c->packed, c->device_packed, sizeof(c->packed), &error),
+             &error);
+    ck_assert_mem_eq(c->packed, before, sizeof(before));
+    /* It is remembered, and other calls take it. */
+    ck_assert_int_eq(explain(c, stream, 1).source, choice.source);
+    enqueue(c, stream);
+    check_ok(mxrt_device_synchronize(device, stream, &error), &error);
+    check_results(c);
+    ck_assert_int_eq(driver.stream_destroy(stream), 0);
+    conversion_destroy(c);
+}
+END_TEST
+
 /* A thread starts without a current context, and must end without one. */
 static void *thread_main(void *argument)
 {
@@ -549,7 +600,9 @@ END_TEST
 
 static mx_status open_device(const char *uri, const char *pack, mx_error *err)
 {
-    mx_status status = mxrt_context_create(NULL, &context, err);
+    /* What is measured here is nobody else's. */
+    const mxrt_context_options options = {.tune_file = ""};
+    mx_status status = mxrt_context_create(&options, &context, err);
     if (!status)
         status = mxrt_context_add_pack_file(context, pack, err);
     if (!status)
@@ -565,6 +618,7 @@ static int run_all(void)
     tcase_set_timeout(cost, 600);
     tcase_add_test(cases, two_streams);
     tcase_add_test(cases, capture_and_replay);
+    tcase_add_test(cases, measured_now);
     tcase_add_test(cases, threads);
     tcase_add_test(cases, foreign_tensors_are_refused);
     tcase_add_test(cases, memory_goes_with_the_device);

@@ -3,6 +3,7 @@
  *   MXGEN_TEST_PACK   a pack for the host, for the choices */
 #include <check.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -194,10 +195,10 @@ START_TEST(other_files)
     ck_assert_int_eq(try_open(path, 0), MX_ERR_NOT_FOUND);
     ck_assert_int_eq(try_open("", 1), MX_ERR_INVALID);
     put(path, &row, 0);
-    run_sql(path, "PRAGMA user_version = 2");
+    run_sql(path, "PRAGMA user_version = 3");
     ck_assert_int_eq(try_open(path, 1), MX_ERR_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(error.message, "schema 2"));
-    run_sql(path, "PRAGMA user_version = 1; PRAGMA application_id = 5");
+    ck_assert_ptr_nonnull(strstr(error.message, "schema 3"));
+    run_sql(path, "PRAGMA user_version = 2; PRAGMA application_id = 5");
     ck_assert_int_eq(try_open(path, 1), MX_ERR_INVALID);
     FILE *out = fopen(other, "w");
     for (int i = 0; i < 5000; i++)
@@ -261,8 +262,10 @@ START_TEST(many_processes)
             mxrt_tune_row row = row_of("", 1.0, 5);
             snprintf(row.variant, sizeof(row.variant), "p%d i%d", p, i);
             if (mxrt_tune_open(path, 1, &file, &error) ||
-                mxrt_tune_put(file, &row, 0, NULL, &error) || write(counts[1], "+", 1) != 1)
+                mxrt_tune_put(file, &row, 0, NULL, &error) || write(counts[1], "+", 1) != 1) {
+                fprintf(stderr, "process %d, row %d: %s\n", p, i, error.message);
                 _exit(1);
+            }
             mxrt_tune_close(file);
         }
         _exit(0);
@@ -296,7 +299,7 @@ static char last_line[1024];
 static void count_line(void *user, const char *line)
 {
     (void)user;
-    if (strstr(line, "measurement") || strstr(line, "damaged")) {
+    if (strstr(line, "measure") || strstr(line, "damaged")) {
         n_lines++;
         snprintf(last_line, sizeof(last_line), "%s", line);
     }
@@ -415,7 +418,7 @@ START_TEST(never_a_failure)
         fputs("0123456789", out);
     fclose(out);
     put(path, &row, 0);
-    run_sql(path, "PRAGMA user_version = 2");
+    run_sql(path, "PRAGMA user_version = 3");
     const char *const files[] = {other, path, folder, "/nowhere/at/all"};
     for (int i = 0; i < 4; i++) {
         n_lines = 0;
@@ -428,6 +431,147 @@ START_TEST(never_a_failure)
                       last_line);
         bench_close(&b);
     }
+}
+END_TEST
+
+/* ---- Measured now ---- */
+
+static int count_rows(const char *name, const mxrt_tune_filter *filter)
+{
+    return read_all(name, filter, NULL).n;
+}
+
+START_TEST(measured_now)
+{
+    static bench b;
+    const mxrt_tune_filter mine = {.protocol = MXTUNE_PROTOCOL_NOW, .op = "to"};
+    mxrt_choice choice;
+    bench_open(&b, path, 64);
+    mx_case_fill(MX_VALUES_NORMAL, 3, MX_DTYPE_F32, b.x, 64 * 256);
+    memset(b.packed, 0xee, sizeof(b.packed));
+    b.request.policy = MXRT_POLICY_MEASURE;
+    ck_assert_int_eq(mxrt_explain(b.device, &b.request, &choice, &error), MX_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.message, "budget"));
+    /* Too little time: the model's, and the log says so. */
+    n_lines = 0;
+    b.request.budget_us = 1;
+    ck_assert_int_eq(explain(&b, MXRT_POLICY_MEASURE).source, MXRT_SOURCE_MODEL);
+    ck_assert_int_ge(n_lines, 1);
+    ck_assert_msg(strstr(last_line, "not enough") != NULL, "%s", last_line);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    b.request.budget_us = 300000;
+    choice = explain(&b, MXRT_POLICY_MEASURE);
+    ck_assert_int_eq(choice.source, MXRT_SOURCE_EXACT);
+    ck_assert_double_gt(choice.measured_ms, 0);
+    for (size_t i = 0; i < sizeof(b.packed); i++)
+        ck_assert_int_eq(b.packed[i], 0xee);
+    int n = count_rows(path, &mine);
+    ck_assert(n == 1 || n == 2);
+    ck_assert_int_eq(count_rows(path, NULL), n);
+    /* Other policies use it in this process, which does not read the file again, and the next. */
+    ck_assert_int_eq(explain(&b, MXRT_POLICY_TUNED).source, MXRT_SOURCE_EXACT);
+    ck_assert_int_eq(explain(&b, MXRT_POLICY_MODEL).source, MXRT_SOURCE_MODEL);
+    bench_close(&b);
+    bench_open(&b, path, 64);
+    b.request.budget_us = 1;
+    mxrt_choice again = explain(&b, MXRT_POLICY_MEASURE);
+    ck_assert_int_eq(again.source, MXRT_SOURCE_EXACT);
+    ck_assert_double_eq(again.measured_ms, choice.measured_ms);
+    bench_close(&b);
+    /* What was measured with care decides over it, however slow. */
+    bench_open(&b, path, 64);
+    mxrt_tune_row row;
+    const char *names[64];
+    size_t n_names;
+    ck_assert_int_eq(mxrt_plan_variants(b.device, &b.request, names, 64, &n_names, &error), MX_OK);
+    ck_assert_int_eq(mxrt_tune_key(b.device, &b.request, names[n_names - 1], &row, &error), MX_OK);
+    row.ms = 1000;
+    row.samples = 3;
+    put(path, &row, 0);
+    bench_close(&b);
+    bench_open(&b, path, 64);
+    ck_assert_str_eq(explain(&b, MXRT_POLICY_TUNED).variant, row.variant);
+    bench_close(&b);
+}
+END_TEST
+
+/* A folder that cannot be written: nothing is kept but in the process, and one line tells. */
+START_TEST(measured_in_vain)
+{
+    static bench b;
+    bench_open(&b, "/proc/nowhere/t.mxtune", 64);
+    n_lines = 0;
+    b.request.budget_us = 300000;
+    ck_assert_int_eq(explain(&b, MXRT_POLICY_MEASURE).source, MXRT_SOURCE_EXACT);
+    b.request.axis = 0;
+    ck_assert_int_eq(explain(&b, MXRT_POLICY_MEASURE).source, MXRT_SOURCE_EXACT);
+    ck_assert_msg(n_lines == 1 && strstr(last_line, "not kept"), "%d: %s", n_lines, last_line);
+    bench_close(&b);
+    /* A damaged file is moved aside, and a new one begun. */
+    FILE *out = fopen(other, "w");
+    for (int i = 0; i < 5000; i++)
+        fputc(i * 7 % 251, out);
+    fclose(out);
+    bench_open(&b, other, 64);
+    b.request.budget_us = 300000;
+    ck_assert_int_eq(explain(&b, MXRT_POLICY_MEASURE).source, MXRT_SOURCE_EXACT);
+    bench_close(&b);
+    ck_assert_int_ge(count_rows(other, NULL), 1);
+    char aside[300];
+    snprintf(aside, sizeof(aside), "%s.damaged", other);
+    ck_assert_int_eq(access(aside, F_OK), 0);
+}
+END_TEST
+
+typedef struct measurer {
+    bench *b;
+    mxrt_plan_request request;
+    mx_case_tensor out;
+    unsigned char packed[64 * 16 * 18];
+    int failed;
+} measurer;
+
+static void *measure_in_thread(void *user)
+{
+    measurer *m = user;
+    mxrt_choice choice;
+    mx_error err;
+    for (int i = 0; i < 40 && !m->failed; i++) {
+        m->request.policy = i % 2 ? MXRT_POLICY_TUNED : MXRT_POLICY_MEASURE;
+        m->failed = mxrt_explain(m->b->device, &m->request, &choice, &err) ||
+                    (!(i % 2) && choice.source != MXRT_SOURCE_EXACT) ||
+                    mxrt_convert_to(m->b->device, MX_FORMAT_MX9, m->request.axis, m->request.in,
+                                    m->request.out, NULL, &err);
+    }
+    return NULL;
+}
+
+START_TEST(measured_by_threads)
+{
+    enum { THREADS = 4 };
+    static bench b;
+    static measurer measurers[THREADS];
+    const int64_t packed[2] = {64 * 16, 18};
+    pthread_t threads[THREADS];
+    bench_open(&b, path, 64);
+    mx_case_fill(MX_VALUES_NORMAL, 3, MX_DTYPE_F32, b.x, 64 * 256);
+    for (int i = 0; i < THREADS; i++) {
+        measurers[i] = (measurer){.b = &b, .request = b.request};
+        mx_case_contiguous((DLDataType){kDLUInt, 8, 1}, (DLDevice){kDLCPU, 0}, 2, packed,
+                           measurers[i].packed, &measurers[i].out);
+        measurers[i].request.out = &measurers[i].out.tensor;
+        measurers[i].request.axis = i % 2 - 1; /* two buckets: 64 rows of 256, 256 of 64 */
+        measurers[i].request.budget_us = 300000;
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, measure_in_thread, &measurers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_int_eq(measurers[i].failed, 0);
+    }
+    ck_assert_mem_eq(measurers[0].packed, measurers[2].packed, sizeof(measurers[0].packed));
+    ck_assert_mem_eq(measurers[1].packed, measurers[3].packed, sizeof(measurers[1].packed));
+    bench_close(&b);
+    ck_assert_int_le(count_rows(path, NULL), 4);
 }
 END_TEST
 
@@ -449,6 +593,9 @@ int main(void)
     if (getenv("MXGEN_TEST_PACK")) {
         tcase_add_test(choices, measurements_decide);
         tcase_add_test(choices, never_a_failure);
+        tcase_add_test(choices, measured_now);
+        tcase_add_test(choices, measured_in_vain);
+        tcase_add_test(choices, measured_by_threads);
     }
     suite_add_tcase(suite, choices);
     SRunner *runner = srunner_create(suite);

@@ -196,7 +196,8 @@ typedef struct mxrt_plan mxrt_plan;
 typedef enum mxrt_policy {
     MXRT_POLICY_TUNED = 0, /* tuning files: this bucket, the nearest; else the model */
     MXRT_POLICY_MODEL,     /* the static model alone */
-    MXRT_POLICY_CACHED     /* tuning files alone: else MX_ERR_NOT_FOUND */
+    MXRT_POLICY_CACHED,    /* tuning files alone: else MX_ERR_NOT_FOUND */
+    MXRT_POLICY_MEASURE    /* tuning files, this bucket; else measured now, within budget_us */
 } mxrt_policy;
 
 typedef struct mxrt_plan_request {
@@ -212,7 +213,21 @@ typedef struct mxrt_plan_request {
      * a variant's name; not applicable is MX_ERR_UNSUPPORTED with the rule that failed. */
     const char *variant;
     mxrt_policy policy; /* without a variant */
+    double budget_us;   /* MXRT_POLICY_MEASURE: how long to measure */
+    mxrt_stream stream; /* MXRT_POLICY_MEASURE: on which the input was made and the plan will run */
 } mxrt_plan_request;
+
+/* MXRT_POLICY_MEASURE. mxrt_plan_create and mxrt_explain, where nothing is measured of the
+ * problem's bucket, wait for the stream, and then run the kernels that apply, the model's choice
+ * first, on the input as it is and an output of their own, until the budget is spent; the caller's
+ * output is not touched. The fastest, if its bytes are those of the model's choice, is taken; both
+ * are written to the user's tuning file, and decide from then on, here and in later processes, for
+ * every call whose policy uses measurements. A call may take longer than the budget by what it
+ * takes to get memory and to write the file. Nothing is measured while the stream, or the default
+ * stream, captures a graph, on "plan:" devices, or where the budget is too small; the choice is
+ * then as with MXRT_POLICY_TUNED, and the log says why. Needs memory for one more output on the
+ * device and two on the host. Threads that measure on one device take turns, and the figures are
+ * as good as the device is idle otherwise. */
 
 /* On a "plan:" device data pointers may be NULL (taken as aligned to 4096). */
 MX_API mx_status mxrt_plan_create(mxrt_device *device, const mxrt_plan_request *request,

@@ -19,6 +19,10 @@
  * of a read or a write, with SQLite's rollback journal, so that many processes and hosts may use
  * one at once; a commit that was made survives the death of the process.
  *
+ * Versions. Version 2 has an index of version 1's rows, by which the best of a bucket are read
+ * without the rest. A file of version 1 is read as it is, and gets the index, at once and for good,
+ * when it is opened for writing. What is newer than this library is refused and left alone.
+ *
  * Damage. The runtime never fails for a tuning file: what cannot be read is a miss and one line in
  * the log; a damaged file of the user is moved aside when something is written next.
  *
@@ -33,11 +37,14 @@ extern "C" {
 #endif
 
 #define MXTUNE_APPLICATION_ID 0x4d58544e /* "MXTN" */
-#define MXTUNE_VERSION 1
+#define MXTUNE_VERSION 2
 
 /* How mxrt times a kernel; rows of another protocol do not compare. Version 1: one warm-up, inputs
  * rotated past the caches, samples of at least 0.5 ms, their median. */
 #define MXTUNE_PROTOCOL 1
+/* How MXRT_POLICY_MEASURE does: on the caller's input and with the caches as they are, samples of
+ * 50 us, the least. A bucket that has rows of MXTUNE_PROTOCOL is decided by them. */
+#define MXTUNE_PROTOCOL_NOW 2
 
 /* Texts are at most MXTUNE_TEXT_BYTES - 1 long. */
 #define MXTUNE_TEXT_BYTES 192
@@ -66,7 +73,7 @@ typedef struct mxrt_tune_file mxrt_tune_file;
 MX_API mx_status mxrt_tune_default_path(char *path, size_t path_bytes, mx_error *err);
 
 /* Read only, or made if it is not there, with its folder. A damaged file is MX_ERR_CORRUPT, another
- * program's MX_ERR_INVALID, one of another version MX_ERR_UNSUPPORTED. */
+ * program's MX_ERR_INVALID, one of a newer version MX_ERR_UNSUPPORTED. */
 MX_API mx_status mxrt_tune_open(const char *path, int may_write, mxrt_tune_file **out,
                                 mx_error *err);
 MX_API void mxrt_tune_close(mxrt_tune_file *file); /* takes NULL */

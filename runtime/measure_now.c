@@ -1,0 +1,375 @@
+#include "runtime/measure_now.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <mxgen/error.h>
+
+#include "runtime/context.h"
+#include "runtime/tune_file.h"
+#include "runtime/tuned.h"
+
+#define SAMPLE_MS 0.05 /* a sample should not be shorter, or the clock shows through */
+#define MAX_REPEAT 200
+#define MAX_ROUNDS 16
+#define PAGE_BYTES 4096
+#define POISON 0xa5
+#define WRITE_BUSY_MS 1000
+
+typedef struct candidate {
+    mxrt_selection selection;
+    uint32_t group;
+    double score; /* the model's */
+    double ms;    /* the least of the samples */
+    int samples, repeat;
+} candidate;
+
+/* One measurement: the problem with an output of its own. */
+typedef struct trial {
+    mxrt_device *device;
+    mxrt_kernel_table *table;
+    mxrt_problem problem;
+    void *scratch, *scratch_scales;
+    const mxrt_selection *selection; /* that runs */
+    double end_ms;
+    candidate *candidates; /* the model's choice first */
+    size_t n;
+    unsigned char *expected, *found; /* outputs, scales after them */
+    size_t output_bytes, scales_bytes;
+} trial;
+
+static double now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+/* ---- What is measured ---- */
+
+static int by_model(const void *left, const void *right)
+{
+    const candidate *a = left, *b = right;
+
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    return a->score < b->score ? -1 : a->score > b->score;
+}
+
+static mx_status list_candidates(trial *t, mx_error *err)
+{
+    const mxrt_kernel_table *table = t->table;
+    int64_t values[MXRT_VAR_COUNT];
+
+    mxrt_problem_vars(&t->problem, values);
+    if (!(t->candidates = calloc(table->n_variants, sizeof(*t->candidates))))
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu kernels", table->n_variants);
+    for (size_t i = 0; i < table->n_variants; i++) {
+        candidate *one = &t->candidates[t->n];
+        if (mxrt_select_variant(&table->variants[i], values, &one->selection, NULL))
+            continue;
+        one->group = table->variants[i].group;
+        one->score = mxrt_select_score(table, &one->selection);
+        t->n++;
+    }
+    qsort(t->candidates, t->n, sizeof(*t->candidates), by_model);
+    return MX_OK;
+}
+
+/* Memory as well aligned as the caller's, and not better. */
+static mx_status alloc_like(mxrt_device *device, const mxrt_buffer *like, void **base, void **out,
+                            mx_error *err)
+{
+    size_t bytes = (size_t)like->extent_bytes;
+    mx_status status =
+        device->ops->alloc(device->backend, bytes + 2 * (size_t)PAGE_BYTES, base, err);
+
+    if (status)
+        return status;
+    uintptr_t at = (uintptr_t)*base;
+    at = (at + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES + (uintptr_t)like->data % PAGE_BYTES;
+    *out = (void *)at;
+    return MX_OK;
+}
+
+static mx_status make_scratch(trial *t, mx_error *err)
+{
+    const mxrt_problem *problem = &t->problem;
+    const mxrt_buffer *output = &problem->buffers[mxrt_op_output(problem->op)];
+    const mxrt_buffer *scales = &problem->buffers[MXRT_BUFFER_S];
+    const void *input = problem->buffers[mxrt_op_input(problem->op)].data;
+    int writes_scales = mxrt_problem_has_scales(problem) && problem->op == MX_OP_TO;
+    void *data = NULL, *scales_data = scales->data;
+    mx_status status;
+
+    t->output_bytes = (size_t)output->extent_bytes;
+    t->scales_bytes = writes_scales ? (size_t)scales->extent_bytes : 0;
+    t->expected = malloc(t->output_bytes + t->scales_bytes);
+    t->found = malloc(t->output_bytes + t->scales_bytes);
+    if (!t->expected || !t->found)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for two outputs of %zu bytes",
+                       t->output_bytes);
+    if ((status = alloc_like(t->device, output, &t->scratch, &data, err)) ||
+        (writes_scales &&
+         (status = alloc_like(t->device, scales, &t->scratch_scales, &scales_data, err))))
+        return status;
+    return mxrt_problem_rebind(&t->problem, input, data, scales_data, err);
+}
+
+/* ---- Running ---- */
+
+static mx_status run_once(void *user, mxrt_stream stream, mx_error *err)
+{
+    const trial *t = user;
+
+    return mxrt_device_launch(t->device, &t->problem, t->selection, stream, err);
+}
+
+/* What a candidate makes of memory that held nothing of its own. */
+static mx_status run_for_output(trial *t, const candidate *c, unsigned char *out, mx_error *err)
+{
+    const mxrt_backend_ops *ops = t->device->ops;
+    mxrt_backend *backend = t->device->backend;
+    void *data = t->problem.buffers[mxrt_op_output(t->problem.op)].data;
+    void *scales = t->problem.buffers[MXRT_BUFFER_S].data;
+    mx_status status;
+
+    memset(out, POISON, t->output_bytes + t->scales_bytes);
+    t->selection = &c->selection;
+    if ((status = ops->upload(backend, data, out, t->output_bytes, err)) ||
+        (t->scales_bytes &&
+         (status = ops->upload(backend, scales, out + t->output_bytes, t->scales_bytes, err))) ||
+        (status = run_once(t, NULL, err)) || (status = ops->synchronize(backend, NULL, err)) ||
+        (status = ops->download(backend, out, data, t->output_bytes, err)))
+        return status;
+    return t->scales_bytes
+               ? ops->download(backend, out + t->output_bytes, scales, t->scales_bytes, err)
+               : MX_OK;
+}
+
+/* One more sample. *is_late: there was no time for it. */
+static mx_status sample(trial *t, candidate *c, double expected_ms, int *is_late, mx_error *err)
+{
+    const mxrt_backend_ops *ops = t->device->ops;
+    double ms = 0;
+    mx_status status;
+
+    *is_late = now_ms() + (expected_ms > SAMPLE_MS ? expected_ms : SAMPLE_MS) > t->end_ms;
+    if (*is_late)
+        return MX_OK;
+    t->selection = &c->selection;
+    if (!c->repeat) {
+        if ((status = ops->time(t->device->backend, run_once, t, 1, &ms, err)))
+            return status;
+        double repeat = ms > 0 ? SAMPLE_MS / ms : MAX_REPEAT;
+        c->repeat = repeat > MAX_REPEAT ? MAX_REPEAT : repeat < 1 ? 1 : (int)repeat;
+    }
+    if ((status = ops->time(t->device->backend, run_once, t, c->repeat, &ms, err)))
+        return status;
+    c->ms = c->samples && c->ms < ms ? c->ms : ms;
+    c->samples++;
+    return MX_OK;
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const candidate *a = left, *b = right;
+
+    if (!a->samples != !b->samples)
+        return !a->samples - !b->samples;
+    return a->ms < b->ms ? -1 : a->ms > b->ms;
+}
+
+/* A sample of each, in the model's order; then of the faster half again, until the time is up. */
+static mx_status run_rounds(trial *t, mx_error *err)
+{
+    size_t left = t->n;
+    int is_late = 0;
+    mx_status status = MX_OK;
+
+    for (int round = 0; round < MAX_ROUNDS && !is_late && left > 1; round++) {
+        for (size_t i = 0; i < left && !is_late && !status; i++) {
+            candidate *c = &t->candidates[i];
+            double expected_ms = round ? c->ms * c->repeat : t->candidates[0].ms;
+            status = sample(t, c, expected_ms, &is_late, err);
+        }
+        if (status)
+            return status;
+        qsort(t->candidates, t->n, sizeof(*t->candidates), by_time);
+        left = left > 4 ? left / 2 : left > 2 ? 2 : left;
+    }
+    return MX_OK;
+}
+
+/* ---- What is found ---- */
+
+static void keep_row(trial *t, const candidate *c, mxrt_tune_file *file)
+{
+    mx_error reason = {MX_OK, ""};
+    mxrt_tune_row row;
+
+    mxrt_tuned_key(t->device, &t->problem, c->selection.variant, &row);
+    row.protocol = MXTUNE_PROTOCOL_NOW;
+    row.ms = c->ms;
+    row.samples = c->samples;
+    row.time_s = (int64_t)time(NULL);
+    snprintf(row.shape, sizeof(row.shape), "%lld rows of %lld", (long long)t->problem.rows,
+             (long long)t->problem.len);
+    if (mxrt_tune_put(file, &row, 0, NULL, &reason) &&
+        mxrt_tuned_is_news(t->device, MXRT_TOLD_WRITE))
+        mxrt_context_log(t->device->context, "a measurement is not kept: %s", reason.message);
+}
+
+/* A damaged file is moved aside. */
+static void keep(trial *t, const candidate *best, const candidate *models)
+{
+    mxrt_context *context = t->device->context;
+    mxrt_tune_file *file = NULL;
+    mx_error reason = {MX_OK, ""};
+
+    if (!context->tune_file[0])
+        return;
+    mx_status status =
+        mxrt_tune_open_within(context->tune_file, MXRT_TUNE_WRITE, WRITE_BUSY_MS, &file, &reason);
+    if (status == MX_ERR_CORRUPT && !mxrt_tune_move_aside(context->tune_file, NULL)) {
+        mxrt_context_log(context, "%s; it is moved aside", reason.message);
+        status = mxrt_tune_open_within(context->tune_file, MXRT_TUNE_WRITE, WRITE_BUSY_MS, &file,
+                                       &reason);
+    }
+    if (!status) {
+        keep_row(t, best, file);
+        if (models != best)
+            keep_row(t, models, file);
+    } else if (mxrt_tuned_is_news(t->device, MXRT_TOLD_WRITE)) {
+        mxrt_context_log(context, "measurements are not kept: %s", reason.message);
+    }
+    mxrt_tune_close(file);
+}
+
+static mx_status remember(trial *t, const candidate *best, const candidate *models, mx_error *err)
+{
+    mxrt_tuned *made = calloc(1, sizeof(*made));
+    const candidate *found[2] = {best, models};
+    int64_t values[MXRT_VAR_COUNT];
+
+    if (!made || !(made->rows = calloc(2, sizeof(*made->rows)))) {
+        free(made);
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for what was found");
+    }
+    mxrt_problem_vars(&t->problem, values);
+    for (made->n = 0; made->n < (best == models ? 1 : 2); made->n++) {
+        const candidate *c = found[made->n];
+        made->rows[made->n] =
+            (mxrt_tuned_row){.variant = (uint32_t)(c->selection.variant - t->table->variants),
+                             .protocol = MXTUNE_PROTOCOL_NOW,
+                             .ms = c->ms,
+                             .bytes = mxrt_problem_bytes(&t->problem)};
+        mxrt_bucket_of(t->problem.op, t->problem.format, values, &made->rows[made->n].bucket);
+    }
+    made->next = atomic_load(&t->table->tuned);
+    atomic_store_explicit(&t->table->tuned, made, memory_order_release);
+    mxrt_select_cache_clear(t->table->cache);
+    return MX_OK;
+}
+
+/* The fastest that gives the bytes of the model's choice, which the packs' maker trusts most. */
+static mx_status find_best(trial *t, const mxrt_variant *trusted, const candidate **best,
+                           const candidate **models, mx_error *err)
+{
+    *best = *models = NULL;
+    for (size_t i = 0; i < t->n && t->candidates[i].samples; i++) {
+        if (t->candidates[i].selection.variant == trusted)
+            *models = &t->candidates[i];
+    }
+    for (size_t i = 0; *models && i < t->n && !*best; i++) {
+        const candidate *c = &t->candidates[i];
+        mx_status status = MX_OK;
+        if (c != *models && (status = run_for_output(t, c, t->found, err)))
+            return status;
+        if (c == *models || !memcmp(t->found, t->expected, t->output_bytes + t->scales_bytes))
+            *best = c;
+        else
+            mxrt_context_log(t->device->context, "%s is not used: it computes other values than %s",
+                             c->selection.variant->info.name, trusted->info.name);
+    }
+    return MX_OK;
+}
+
+static mx_status measure(trial *t, const mxrt_select_how *how, mx_error *err)
+{
+    const candidate *best, *models;
+    double begin_ms = now_ms();
+    mx_status status;
+
+    if ((status = list_candidates(t, err)) || t->n < 2)
+        return status; /* without a choice there is nothing to find */
+    if ((status = t->device->ops->synchronize(t->device->backend, how->stream, err)) ||
+        (status = make_scratch(t, err)))
+        return status;
+    const mxrt_variant *trusted = t->candidates[0].selection.variant;
+    double ready_ms = now_ms();
+    if (ready_ms - begin_ms < how->budget_us / 1e3 &&
+        (status = run_for_output(t, &t->candidates[0], t->expected, err)))
+        return status;
+    /* The one that wins is checked as long again. */
+    t->end_ms = begin_ms + how->budget_us / 1e3 - (now_ms() - ready_ms);
+    if ((status = run_rounds(t, err)) || (status = find_best(t, trusted, &best, &models, err)))
+        return status;
+    if (!best || !t->candidates[1].samples)
+        return mx_fail(err, MX_ERR_UNSUPPORTED,
+                       "a budget of %.0f us is not enough for a problem of %lld bytes",
+                       how->budget_us, (long long)mxrt_problem_bytes(&t->problem));
+    if ((status = remember(t, best, models, err)))
+        return status;
+    keep(t, best, models);
+    return MX_OK;
+}
+
+static int is_known(const mxrt_kernel_table *table, const mxrt_problem *problem)
+{
+    int64_t values[MXRT_VAR_COUNT];
+    mxrt_selection unused;
+    mxrt_choice choice;
+
+    mxrt_problem_vars(problem, values);
+    return !mxrt_select_by_policy(table, MXRT_POLICY_CACHED, values, &unused, &choice, NULL) &&
+           choice.source == MXRT_SOURCE_EXACT;
+}
+
+static void measure_if_unknown(mxrt_device *device, mxrt_kernel_table *table,
+                               const mxrt_problem *problem, const mxrt_select_how *how)
+{
+    trial t = {.device = device, .table = table};
+    mx_error reason = {MX_OK, ""};
+
+    if (!table->n_variants || is_known(table, problem))
+        return; /* by now */
+    mxrt_problem_copy(&t.problem, problem);
+    if (measure(&t, how, &reason))
+        mxrt_context_log(device->context, "%s: %s %s %s is not measured: %s", device->info.uri,
+                         mx_op_name(table->key.op), mx_format_get(table->key.format)->name,
+                         mx_dtype_get(table->key.dtype)->name, reason.message);
+    device->ops->free(device->backend, t.scratch);
+    device->ops->free(device->backend, t.scratch_scales);
+    free(t.expected);
+    free(t.found);
+    free(t.candidates);
+}
+
+void mxrt_measure_now(mxrt_device *device, mxrt_kernel_table *table, const mxrt_problem *problem,
+                      const mxrt_select_how *how)
+{
+    const mxrt_backend_ops *ops = device->ops;
+
+    if (ops == &mxrt_backend_plan || is_known(table, problem))
+        return;
+    if (ops->capturing &&
+        (ops->capturing(device->backend, how->stream) || ops->capturing(device->backend, NULL)))
+        return;
+    pthread_mutex_lock(&device->measure_lock);
+    measure_if_unknown(device, table, problem, how);
+    pthread_mutex_unlock(&device->measure_lock);
+}
