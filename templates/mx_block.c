@@ -587,3 +587,59 @@ void mx_record_load(mxe *e, const mx_shape *shape, mx_record *record, mxe_addr b
         mxe_load(e, addr, run->type, run->n, run_align(run, align_bytes), flags, run->items);
     }
 }
+
+/* ---- Packed bytes apart from each other ---- */
+
+/* Byte `byte` of a run. */
+static mxe_addr byte_addr(mxe *e, const mx_shape *shape, const mx_run *run, mxe_addr block,
+                          mxe_value byte_stride, int byte)
+{
+    mxe_value number = mxe_i64(e, run->offset + byte);
+    if (shape->lanes > 1 && run->part_bytes)
+        number = mxe_add(
+            e, number, mxe_zext(e, mxe_mul(e, shape->part, mxe_i32(e, run->part_bytes)), MXE_I64));
+    block.varying = mxe_add(e, block.varying, mxe_mul(e, number, byte_stride));
+    return block;
+}
+
+static int item_bytes(const mx_run *run)
+{
+    return run->type == MXE_I32 ? 4 : run->type == MXE_I16 ? 2 : 1;
+}
+
+void mx_record_store_bytes(mxe *e, const mx_shape *shape, const mx_record *record, mxe_addr block,
+                           mxe_value byte_stride, unsigned flags, mxe_value predicate)
+{
+    for (int r = 0; r < record->n_runs; r++) {
+        const mx_run *run = &record->runs[r];
+        mxe_value when = predicate;
+        if (run->only_part >= 0 && shape->lanes > 1)
+            when = mxe_and(e, when, mxe_eq(e, shape->part, mxe_i32(e, run->only_part)));
+        for (int b = 0; b < run->n * item_bytes(run); b++) {
+            mxe_value item = mxe_zext(e, run->items[b / item_bytes(run)], MXE_I32);
+            int shift = 8 * (b % item_bytes(run));
+            mxe_value byte = mxe_zext(e, mxe_lshr(e, item, mxe_i32(e, shift)), MXE_I8);
+            mxe_store(e, byte_addr(e, shape, run, block, byte_stride, b), MXE_I8, 1, 1, flags, when,
+                      &byte);
+        }
+    }
+}
+
+void mx_record_load_bytes(mxe *e, const mx_shape *shape, mx_record *record, mxe_addr block,
+                          mxe_value byte_stride, unsigned flags)
+{
+    for (int r = 0; r < record->n_runs; r++) {
+        mx_run *run = &record->runs[r];
+        for (int i = 0; i < run->n; i++) {
+            mxe_value item = mxe_i32(e, 0);
+            for (int b = 0; b < item_bytes(run); b++) {
+                mxe_value byte;
+                mxe_load(e, byte_addr(e, shape, run, block, byte_stride, i * item_bytes(run) + b),
+                         MXE_I8, 1, 1, flags, &byte);
+                byte = mxe_shl(e, mxe_zext(e, byte, MXE_I32), mxe_i32(e, 8 * b));
+                item = mxe_or(e, item, byte);
+            }
+            run->items[i] = mxe_zext(e, item, run->type);
+        }
+    }
+}

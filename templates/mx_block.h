@@ -60,5 +60,11 @@ void mx_record_store(mxe *e, const mx_shape *shape, const mx_record *record, mxe
                      int align_bytes, unsigned flags, mxe_value predicate);
 void mx_record_load(mxe *e, const mx_shape *shape, mx_record *record, mxe_addr block,
                     int align_bytes, unsigned flags);
+/* The same of blocks whose bytes lie `byte_stride` (i64) apart, byte by byte; block.varying is i64.
+ */
+void mx_record_store_bytes(mxe *e, const mx_shape *shape, const mx_record *record, mxe_addr block,
+                           mxe_value byte_stride, unsigned flags, mxe_value predicate);
+void mx_record_load_bytes(mxe *e, const mx_shape *shape, mx_record *record, mxe_addr block,
+                          mxe_value byte_stride, unsigned flags);
 
 #endif

@@ -154,60 +154,6 @@ static void store_elements(mxe *e, const plan *p, const step *s, const place *at
     }
 }
 
-/* Byte `byte` of a run's item `item`, with packed bytes apart from each other. */
-static mxe_addr byte_addr(mxe *e, const plan *p, const step *s, const place *at, const mx_run *run,
-                          int byte)
-{
-    mxe_value number = mxe_i64(e, run->offset + byte);
-    if (p->lanes_per_block > 1 && run->part_bytes)
-        number =
-            mxe_add(e, number,
-                    mxe_zext(e, mxe_mul(e, s->shape.part, mxe_i32(e, run->part_bytes)), MXE_I64));
-    mxe_addr addr = {.pointer = "p"};
-    addr.varying = mxe_add(e, at->packed, mxe_mul(e, number, mxe_param(e, "p_byte_stride")));
-    return addr;
-}
-
-static int item_bytes(const mx_run *run)
-{
-    return run->type == MXE_I32 ? 4 : run->type == MXE_I16 ? 2 : 1;
-}
-
-static void store_bytes(mxe *e, const plan *p, const step *s, const place *at,
-                        const mx_record *record)
-{
-    for (int r = 0; r < record->n_runs; r++) {
-        const mx_run *run = &record->runs[r];
-        mxe_value when = at->live;
-        if (run->only_part >= 0 && p->lanes_per_block > 1)
-            when = mxe_and(e, when, mxe_eq(e, s->shape.part, mxe_i32(e, run->only_part)));
-        for (int b = 0; b < run->n * item_bytes(run); b++) {
-            mxe_value item = mxe_zext(e, run->items[b / item_bytes(run)], MXE_I32);
-            int shift = 8 * (b % item_bytes(run));
-            mxe_value byte = mxe_zext(e, mxe_lshr(e, item, mxe_i32(e, shift)), MXE_I8);
-            mxe_store(e, byte_addr(e, p, s, at, run, b), MXE_I8, 1, 1, p->flags, when, &byte);
-        }
-    }
-}
-
-static void load_bytes(mxe *e, const plan *p, const step *s, const place *at, mx_record *record)
-{
-    for (int r = 0; r < record->n_runs; r++) {
-        mx_run *run = &record->runs[r];
-        for (int i = 0; i < run->n; i++) {
-            mxe_value item = mxe_i32(e, 0);
-            for (int b = 0; b < item_bytes(run); b++) {
-                mxe_value byte;
-                mxe_load(e, byte_addr(e, p, s, at, run, i * item_bytes(run) + b), MXE_I8, 1, 1,
-                         p->flags, &byte);
-                byte = mxe_shl(e, mxe_zext(e, byte, MXE_I32), mxe_i32(e, 8 * b));
-                item = mxe_or(e, item, byte);
-            }
-            run->items[i] = mxe_zext(e, item, run->type);
-        }
-    }
-}
-
 static void store_record(mxe *e, const plan *p, const step *s, const place *at,
                          const mx_record *record)
 {
@@ -215,7 +161,8 @@ static void store_record(mxe *e, const plan *p, const step *s, const place *at,
     if (p->packed_runs)
         mx_record_store(e, &s->shape, record, block, p->record_align, p->flags, at->live);
     else
-        store_bytes(e, p, s, at, record);
+        mx_record_store_bytes(e, &s->shape, record, block, mxe_param(e, "p_byte_stride"), p->flags,
+                              at->live);
 }
 
 static void load_record(mxe *e, const plan *p, const step *s, const place *at, mx_record *record)
@@ -225,7 +172,7 @@ static void load_record(mxe *e, const plan *p, const step *s, const place *at, m
     if (p->packed_runs)
         mx_record_load(e, &s->shape, record, block, p->record_align, p->flags);
     else
-        load_bytes(e, p, s, at, record);
+        mx_record_load_bytes(e, &s->shape, record, block, mxe_param(e, "p_byte_stride"), p->flags);
 }
 
 static void step_body(mxe *e, const plan *p, const step *s)

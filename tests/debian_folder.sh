@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the scripts that unpack packages of Debian into a folder of the build, without installing
 # them: the machine's own packages, apt's sources, its state and its cache stay as they are. The mirror
 # is the one in the machine's apt sources.

@@ -13,6 +13,7 @@ debian_open "$1" torch trixie
 debian_run install -y --download-only python3-torch
 # What no library here asks the loader for, a fifth of it all.
 rm -f "$debian_apt"/cache/archives/{libllvm,libamd,libhsa,libze1,perl,dpkg_,passwd_,tar_,libx11}*.deb
+# shellcheck disable=SC2016
 printf '%s\0' "$debian_apt"/cache/archives/*.deb |
     xargs -0 -n 1 -P "$(nproc)" sh -c 'dpkg -x "$1" "$0"' "$debian_result" ||
     cannot "a package could not be unpacked"

@@ -16,6 +16,7 @@ static const main_command main_commands[] = {
     {"list", "mxgen list", cli_list, "list the kernels in a pack"},
     {"show", "mxgen show", cli_show, "show the code of a kernel, or what it needs"},
     {"plan", "mxgen plan", cli_plan, "show how an operation will be launched"},
+    {"export", "mxgen export", cli_export, "write kernels that Triton's launcher runs"},
 };
 
 enum { MAIN_COMMAND_COUNT = sizeof(main_commands) / sizeof(main_commands[0]) };
