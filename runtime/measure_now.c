@@ -218,8 +218,7 @@ static void keep_row(trial *t, const candidate *c, mxrt_tune_file *file)
     row.time_s = (int64_t)time(NULL);
     snprintf(row.shape, sizeof(row.shape), "%lld rows of %lld", (long long)t->problem.rows,
              (long long)t->problem.len);
-    if (mxrt_tune_put(file, &row, 0, NULL, &reason) &&
-        mxrt_tuned_is_news(t->device, MXRT_TOLD_WRITE))
+    if (mxrt_tune_put(file, &row, 0, NULL, &reason) && mxrt_tuned_is_news(t->device, 0))
         mxrt_context_log(t->device->context, "a measurement is not kept: %s", reason.message);
 }
 
@@ -243,7 +242,7 @@ static void keep(trial *t, const candidate *best, const candidate *models)
         keep_row(t, best, file);
         if (models != best)
             keep_row(t, models, file);
-    } else if (mxrt_tuned_is_news(t->device, MXRT_TOLD_WRITE)) {
+    } else if (mxrt_tuned_is_news(t->device, 0)) {
         mxrt_context_log(context, "measurements are not kept: %s", reason.message);
     }
     mxrt_tune_close(file);

@@ -205,11 +205,9 @@ static mx_status upgrade(const mxrt_tune_file *file, mx_error *err)
     return status;
 }
 
-static mx_status open_db(mxrt_tune_file *file, unsigned how, int busy_ms, mx_error *err)
+static mx_status open_as(mxrt_tune_file *file, unsigned how, int flags, int busy_ms,
+                         int64_t *version, mx_error *err)
 {
-    int may_write = how & MXRT_TUNE_WRITE;
-    int flags = may_write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-    int64_t version = 0;
     mx_status status;
 
     if (sqlite3_open_v2(file->path, &file->db, flags | SQLITE_OPEN_NOMUTEX, NULL))
@@ -219,9 +217,25 @@ static mx_status open_db(mxrt_tune_file *file, unsigned how, int busy_ms, mx_err
     sqlite3_db_config(file->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     /* One transaction, as another process may be making the file. */
     if (!(status = run(file, "BEGIN", err)))
-        status = read_version(file, &version, err);
+        status = read_version(file, version, err);
     if (!status && !(how & MXRT_TUNE_SNAPSHOT))
         status = run(file, "COMMIT", err);
+    return status;
+}
+
+static mx_status open_db(mxrt_tune_file *file, unsigned how, int busy_ms, mx_error *err)
+{
+    int may_write = how & MXRT_TUNE_WRITE;
+    int flags = may_write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+    int64_t version = 0;
+    mx_status status = open_as(file, how, flags, busy_ms, &version, err);
+
+    /* A writer died halfway, and who reads has to put things back first. */
+    if (status && !may_write && (sqlite3_errcode(file->db) & 0xff) == SQLITE_READONLY) {
+        sqlite3_close(file->db);
+        file->db = NULL;
+        status = open_as(file, how, SQLITE_OPEN_READWRITE, busy_ms, &version, err);
+    }
     if (status)
         return status;
     if (may_write && version < MXTUNE_VERSION)

@@ -193,9 +193,9 @@ static mx_status take(void *user, const mxrt_tune_row *row, int *enough, mx_erro
     return add_row(r, &made, err);
 }
 
-int mxrt_tuned_is_news(mxrt_device *device, int what)
+int mxrt_tuned_is_news(mxrt_device *device, int place)
 {
-    unsigned bit = 1u << what;
+    unsigned bit = 1u << (place < 31 ? place : 31);
 
     return !(atomic_fetch_or(&device->context->tune_told, bit) & bit);
 }
@@ -225,8 +225,7 @@ static void read_file(mxrt_device *device, reader *r, const char *path, int plac
     if (!status)
         status = mxrt_tune_best(file, &filter, take, r, &n_damaged, &reason);
     mxrt_tune_close(file);
-    if ((status || n_damaged) &&
-        mxrt_tuned_is_news(device, place < MXRT_TOLD_FILES ? place : MXRT_TOLD_FILES)) {
+    if ((status || n_damaged) && mxrt_tuned_is_news(device, place)) {
         if (status)
             mxrt_context_log(device->context, "no choices by measurement: %s", reason.message);
         else

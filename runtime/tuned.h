@@ -41,10 +41,9 @@ void mxrt_tuned_device(const mxrt_device_info *info, char *text, size_t text_byt
 void mxrt_tuned_key(const mxrt_device *device, const mxrt_problem *problem,
                     const mxrt_variant *variant, mxrt_tune_row *row);
 
-/* What the log is told once of a context: that a file is bad, by its place (0 for the user's, then
- * the system's in their order); or that nothing can be written. */
-enum { MXRT_TOLD_FILES = 30, MXRT_TOLD_WRITE = 31 };
-int mxrt_tuned_is_news(mxrt_device *device, int what);
+/* The log is told once of a context that a file is bad, by its place: 0 for the user's, then the
+ * system's in their order. */
+int mxrt_tuned_is_news(mxrt_device *device, int place);
 
 /* Reads what the files know of the table's variants. Never fails: what cannot be read is told to
  * the log, and missing. */
