@@ -1,0 +1,78 @@
+/* Kernels of the host for test_gemm: a product in three launches, each of which leaves a trace that
+ * the next one needs, so that steps, their order, workspace, variables and buffers are seen. */
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Argument blocks as the packs of test_gemm.c declare them. */
+typedef struct before_args {
+    int64_t *workspace;
+    const int64_t *read_offsets, *write_offsets;
+    int64_t groups, magic;
+} before_args;
+
+/* Writes where the product's rows come from. */
+EXPORT void mxtest_before(const before_args *args, int64_t begin, int64_t end);
+void mxtest_before(const before_args *args, int64_t begin, int64_t end)
+{
+    for (int64_t g = begin; g < end; g++) {
+        args->workspace[2 * g] = args->read_offsets[g] + args->magic;
+        args->workspace[2 * g + 1] = args->write_offsets[g + 1] - args->write_offsets[g];
+    }
+}
+
+typedef struct main_args {
+    const unsigned char *left, *left_scales, *right, *right_scales;
+    float *out;
+    const int64_t *workspace, *write_offsets;
+    int32_t *status;
+    int64_t left_row_stride, left_scale_row_stride, right_row_stride, right_group_stride,
+        right_scale_row_stride, right_scale_group_stride, out_row_stride;
+    int32_t n, k, magic;
+} main_args;
+
+/* Of E4M3 codes 0x38 (1) and 0 alone, whose scales add to 254: counts the ones that meet. */
+EXPORT void mxtest_main(const main_args *a, int64_t begin, int64_t end);
+void mxtest_main(const main_args *a, int64_t begin, int64_t end)
+{
+    for (int64_t g = begin; g < end; g++) {
+        for (int64_t r = 0; r < a->workspace[2 * g + 1]; r++) {
+            int64_t row = a->workspace[2 * g] - a->magic + r;
+            for (int64_t j = 0; j < a->n; j++) {
+                const unsigned char *left = a->left + row * a->left_row_stride;
+                const unsigned char *right =
+                    a->right + g * a->right_group_stride + j * a->right_row_stride;
+                const unsigned char *left_scale = a->left_scales + row * a->left_scale_row_stride;
+                const unsigned char *right_scale = a->right_scales +
+                                                   g * a->right_scale_group_stride +
+                                                   j * a->right_scale_row_stride;
+                int64_t sum = 0;
+                for (int64_t k = 0; k < a->k; k++)
+                    sum += left[k] && right[k] && left_scale[k / 32] + right_scale[k / 32] == 254;
+                a->out[(a->write_offsets[g] + r) * a->out_row_stride + j] = (float)sum;
+            }
+        }
+    }
+    if (!begin)
+        *a->status = 0;
+}
+
+typedef struct after_args {
+    float *out;
+    int64_t *workspace;
+    int64_t out_row_stride;
+    int32_t out_rows, n, num_cu;
+    float add;
+} after_args;
+
+/* Adds to all that is there. */
+EXPORT void mxtest_after(const after_args *a, int64_t begin, int64_t end);
+void mxtest_after(const after_args *a, int64_t begin, int64_t end)
+{
+    for (int64_t r = begin; r < end; r++) {
+        for (int64_t j = 0; j < a->n; j++)
+            a->out[r * a->out_row_stride + j] += a->add + (float)a->num_cu;
+    }
+}
