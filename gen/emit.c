@@ -101,6 +101,9 @@ mxe_value mxe_const_at(mxe *e, mxe_type type, int64_t value)
         mxe_fail(e, "integer constant of type %s", type_name(type));
         return mxe_poison(e, type, false);
     }
+    /* Masks with the top bit set are written as unsigned numbers. */
+    if (type == MXE_I32)
+        value = (int32_t)value;
     return mxe_wrap(LLVMConstInt(e->types[type], (unsigned long long)value, 1), type, false);
 }
 
@@ -406,4 +409,20 @@ mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4])
         word = mxe_binary_at(e, MXE_OR, word, byte);
     }
     return word;
+}
+
+mxe_value mxe_fp8_pair_at(mxe *e, mxe_value low, mxe_value high, bool is_e5m2)
+{
+    const char *name = is_e5m2 ? "llvm.nvvm.ff.to.e5m2x2.rn" : "llvm.nvvm.ff.to.e4m3x2.rn";
+    if (!mxgen_target_has(e->target, MXGEN_CAP_FP8) || low.type != MXE_F32 ||
+        high.type != MXE_F32) {
+        mxe_fail(e, "no conversion of %s and %s to FP8 on %s", type_name(low.type),
+                 type_name(high.type), e->target->name);
+        return mxe_poison(e, MXE_I32, true);
+    }
+    if (!mxe_is_set(e, low) || !mxe_is_set(e, high))
+        return mxe_poison(e, MXE_I32, true);
+    LLVMValueRef args[2] = {high.ref, low.ref};
+    mxe_value pair = mxe_wrap(mxe_call_intrinsic(e, name, NULL, 0, args, 2), MXE_I16, true);
+    return mxe_convert_at(e, pair, MXE_I32, false);
 }

@@ -193,6 +193,12 @@ mxe_value mxe_signed_byte_to_f32_at(mxe *e, mxe_value word, int index);
 mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4]);
 #define mxe_pack_bytes(e, v) mxe_pack_bytes_at(MXE_AT(e), (v))
 
+/* Two f32 as OCP's E4M3 or E5M2, the first in the low byte of an i32 that is zero above: nearest
+ * even, what is too large saturates, signs of zeros are kept; NaN is some NaN. Targets with
+ * MXGEN_CAP_FP8. */
+mxe_value mxe_fp8_pair_at(mxe *e, mxe_value low, mxe_value high, bool is_e5m2);
+#define mxe_fp8_pair(e, low, high, is_e5m2) mxe_fp8_pair_at(MXE_AT(e), (low), (high), (is_e5m2))
+
 /* ---- Where am I ---- */
 
 mxe_value mxe_param_at(mxe *e, const char *name); /* kernel argument: uniform i32 or i64 */

@@ -102,8 +102,13 @@ static void append_param(char *text, size_t size, const char *name, int value)
                    {"BLOCK_SIZE_N", "n"},
                    {"BLOCK_SIZE_K", "k"},
                    {"GROUP_SIZE_M", "g"},
-                   {"num_stages", "s"}};
+                   {"num_stages", "s"},
+                   {"OPTIONS", "x"},
+                   {"CONVERT", "h"}};
     const char *letter = name;
+    /* What few formats have is named where it is there. */
+    if (!value && (!strcmp(name, "OPTIONS") || !strcmp(name, "CONVERT")))
+        return;
     for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++) {
         if (!strcmp(letters[i].name, name))
             letter = letters[i].letter;
@@ -351,7 +356,8 @@ static bool filter_key(const mxgen_filter *filter, const mxgen_key *key)
 {
     if (!(filter_families(filter) & MXGEN_FAMILY_BLOCKS))
         return false;
-    if (key->op != MX_OP_QDQ && key->profile != MX_PROFILE_PACKED)
+    if ((key->op != MX_OP_QDQ || mx_format_is_ocp(key->format)) &&
+        key->profile != MX_PROFILE_PACKED)
         return false;
     if (!filter)
         return true;

@@ -18,6 +18,7 @@ enum {
     /* Matrix instructions of four warps that read shared memory, bulk copies into it that signal
      * their end, registers passed between warps. */
     MXGEN_CAP_TILE_MMA = 1u << 3,
+    MXGEN_CAP_FP8 = 1u << 4, /* converts f32 to OCP's FP8 as mxe_fp8_pair wants it */
 };
 
 struct mxgen_target {

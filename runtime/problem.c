@@ -775,6 +775,29 @@ static int64_t address_align(const mxrt_buffer *buffer)
     return (int64_t)(address & -address);
 }
 
+/* Zeros for formats that are no OCP formats. */
+static void option_vars(const mx_ocp_options *options, int64_t *values)
+{
+    float positive = options->min_amax + 0.0f; /* -0 is no limit either */
+    /* A seed that nobody uses must not tell problems apart. */
+    uint64_t seed = options->rounding == MX_ROUND_STOCHASTIC ? options->seed : 0;
+    uint32_t min_amax;
+
+    memcpy(&min_amax, &positive, sizeof(min_amax));
+    values[MXRT_VAR_SCALE_RULE] = (int64_t)options->scale_rule;
+    values[MXRT_VAR_ROUNDING] = (int64_t)options->rounding;
+    values[MXRT_VAR_SEED_LOW] = (int64_t)(seed & 0xffffffffu);
+    values[MXRT_VAR_SEED_HIGH] = (int64_t)(seed >> 32);
+    values[MXRT_VAR_ZERO_BYTE] = options->zero_byte;
+    values[MXRT_VAR_MIN_BYTE] = options->min_byte;
+    values[MXRT_VAR_MIN_AMAX] = min_amax;
+    values[MXRT_VAR_PLUS_ZERO] = options->plus_zero != 0;
+    values[MXRT_VAR_NAN_SCALE] = options->nan_scale != 0;
+    values[MXRT_VAR_OVERFLOW] = options->overflow != 0;
+    values[MXRT_VAR_TWO_D] = options->two_d != 0;
+    values[MXRT_VAR_HADAMARD] = options->hadamard != 0;
+}
+
 void mxrt_problem_vars(const mxrt_problem *problem, int64_t values[MXRT_VAR_COUNT])
 {
     mx_op op = problem->op;
@@ -797,6 +820,7 @@ void mxrt_problem_vars(const mxrt_problem *problem, int64_t values[MXRT_VAR_COUN
     values[MXRT_VAR_S_ROW_STRIDE] = problem->s_row_stride;
     values[MXRT_VAR_S_BLOCK_STRIDE] = problem->s_block_stride;
     values[MXRT_VAR_TILE_M] = problem->tile_m;
+    option_vars(&problem->options, values);
     values[MXRT_VAR_N_DIMS] = problem->n_dims;
     for (int i = 0; i < MXPACK_MAX_ROW_DIMS; i++) {
         static const mxrt_dim unused = {.size = 1, .row_stride = 1};

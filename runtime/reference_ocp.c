@@ -132,11 +132,11 @@ static int scale_of(uint32_t amax, mx_scale_rule rule, const mx_ocp_element *ele
 static int limited_scale(const mxrt_problem *problem, uint32_t amax)
 {
     const mx_ocp_options *options = &problem->options;
+    uint32_t least = bits_of(options->min_amax + 0.0f); /* -0 is no limit either */
 
     if (!amax)
         return options->zero_byte;
-    if (amax < bits_of(options->min_amax))
-        amax = bits_of(options->min_amax);
+    amax = amax < least ? least : amax;
     int byte = scale_of(amax, options->scale_rule, mx_ocp_element_get(problem->format));
     byte = byte > options->min_byte ? byte : options->min_byte;
     return byte < MOST_SCALE ? byte : MOST_SCALE;

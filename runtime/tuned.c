@@ -57,7 +57,7 @@ void mxrt_bucket_of(mx_op op, mx_format format, const int64_t values[MXRT_VAR_CO
         .blocks_log2 = floor_log2(values[MXRT_VAR_N_BLOCKS]),
         .row_log2 = floor_log2(values[MXRT_VAR_BPR]),
         .align = (int)align,
-        .is_ragged = values[MXRT_VAR_LEN] % MX_BLOCK_ELEMENTS != 0,
+        .is_ragged = values[MXRT_VAR_LEN] % mx_format_get(format)->block_elements != 0,
         .n_dims = (int)values[MXRT_VAR_N_DIMS],
         .memory = memory_of(op, format, values),
     };

@@ -1,5 +1,7 @@
 #include "templates/mx_block.h"
 
+#include "templates/mx_ocp.h"
+
 enum { EXPONENT_MASK = 0x7f800000, NO_SIGN = 0x7fffffff };
 
 /* ---- Elements ---- */
@@ -26,8 +28,7 @@ void mx_join_words(mxe *e, mx_dtype dtype, const mxe_value *raw, int count, mxe_
     }
 }
 
-/* Exact. */
-static mxe_value raw_to_f32(mxe *e, mx_dtype dtype, mxe_value raw)
+mxe_value mx_raw_to_f32(mxe *e, mx_dtype dtype, mxe_value raw)
 {
     if (dtype == MX_DTYPE_F32)
         return mxe_bitcast(e, raw, MXE_F32);
@@ -37,9 +38,7 @@ static mxe_value raw_to_f32(mxe *e, mx_dtype dtype, mxe_value raw)
     return mxe_fcast(e, half, MXE_F32);
 }
 
-/* Nearest even for f16. What is decoded has 8 significant bits at most, so that bf16 is a
- * truncation. */
-static mxe_value f32_to_raw(mxe *e, mx_dtype dtype, mxe_value value)
+mxe_value mx_f32_to_raw(mxe *e, mx_dtype dtype, mxe_value value)
 {
     if (dtype == MX_DTYPE_F32)
         return mxe_bitcast(e, value, MXE_I32);
@@ -127,7 +126,7 @@ static void clean_elements(mxe *e, const mx_shape *shape, const mxe_value *raw, 
     mxe_branch branch;
     mxe_value x[16], none = mxe_i32(e, 0), infinite = none;
     for (int i = 0; i < shape->count; i++) {
-        x[i] = raw_to_f32(e, shape->dtype, raw[i]);
+        x[i] = mx_raw_to_f32(e, shape->dtype, raw[i]);
         bits[i] = mxe_var_new(e, mxe_bitcast(e, x[i], MXE_I32));
     }
     out->infinite = mxe_var_new(e, mxe_varying(e, none));
@@ -232,6 +231,10 @@ void mx_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *co
     elements x;
     mxe_var rounded[16];
     mxe_value threshold;
+    if (mx_format_is_ocp(shape->format)) {
+        mx_ocp_encode(e, shape, raw, codes);
+        return;
+    }
     clean_elements(e, shape, raw, &x);
     mxe_value top = block_exponent(e, shape, &x, &threshold);
     factors scale[2] = {encode_scale(e, shape, top, 0), encode_scale(e, shape, top, 1)};
@@ -254,6 +257,10 @@ void mx_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *co
 void mx_decode(mxe *e, const mx_shape *shape, const mx_codes *codes, const mxe_value *raw_in,
                mxe_value *raw_out)
 {
+    if (mx_format_is_ocp(shape->format)) {
+        mx_ocp_decode(e, shape, codes, raw_out);
+        return;
+    }
     mxe_value byte0 = mxe_and(e, codes->header, mxe_i32(e, 0xff));
     factors scale[2] = {decode_scale(e, shape, byte0, 0), decode_scale(e, shape, byte0, 1)};
     for (int i = 0; i < shape->count; i++) {
@@ -261,9 +268,9 @@ void mx_decode(mxe *e, const mx_shape *shape, const mx_codes *codes, const mxe_v
         mxe_value y = mxe_fmul(e, codes->value[i], own.first);
         if (own.second.ref)
             y = mxe_fmul(e, y, own.second);
-        raw_out[i] = f32_to_raw(e, shape->dtype, y);
+        raw_out[i] = mx_f32_to_raw(e, shape->dtype, y);
         if (raw_in && shape->profile == MX_PROFILE_DEMOTED_255) {
-            mxe_value nan = mxe_is_nan(e, raw_to_f32(e, shape->dtype, raw_in[i]));
+            mxe_value nan = mxe_is_nan(e, mx_raw_to_f32(e, shape->dtype, raw_in[i]));
             raw_out[i] = mxe_select(e, nan, raw_in[i], raw_out[i]);
         }
     }
@@ -273,6 +280,8 @@ void mx_decode(mxe *e, const mx_shape *shape, const mx_codes *codes, const mxe_v
 
 int mx_record_align(mx_format format)
 {
+    if (mx_format_is_ocp(format))
+        return mx_format_get(format)->block_bytes % 16 ? 8 : 16;
     return format == MX_FORMAT_MX9 ? 2 : 4;
 }
 
@@ -411,7 +420,9 @@ static void pack_mx4(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_re
 void mx_pack(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record *record)
 {
     record->n_runs = 2;
-    if (shape->format == MX_FORMAT_MX9)
+    if (mx_format_is_ocp(shape->format))
+        mx_ocp_pack(e, shape, codes, record);
+    else if (shape->format == MX_FORMAT_MX9)
         pack_mx9(e, shape, codes, record);
     else if (shape->format == MX_FORMAT_MX6)
         pack_mx6(e, shape, codes, record);
@@ -422,7 +433,9 @@ void mx_pack(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record *re
 void mx_record_to_load(const mx_shape *shape, mx_record *record)
 {
     record->n_runs = 2;
-    if (shape->format == MX_FORMAT_MX4) {
+    if (mx_format_is_ocp(shape->format)) {
+        mx_ocp_record(shape, record);
+    } else if (shape->format == MX_FORMAT_MX4) {
         record->n_runs = 1;
         record->runs[0] = run_of(MXE_I32, 2, 0, 0, -1);
     } else if (shape->format == MX_FORMAT_MX9) {
@@ -526,6 +539,10 @@ static void unpack_mx4(mxe *e, const mx_shape *shape, const mx_record *record, m
 
 void mx_unpack(mxe *e, const mx_shape *shape, const mx_record *record, mx_codes *codes)
 {
+    if (mx_format_is_ocp(shape->format)) {
+        mx_ocp_unpack(e, record, codes);
+        return;
+    }
     if (shape->format == MX_FORMAT_MX9)
         unpack_mx9(e, shape, record, codes);
     else if (shape->format == MX_FORMAT_MX6)

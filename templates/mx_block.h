@@ -1,6 +1,7 @@
 /* The block algorithm, once for all templates: from the elements that one lane has to header and
  * codes, to packed bytes, and back. `lanes` neighbouring lanes share a block; lane number `part`
- * of them has elements part * count .. + count - 1, with count = 16 / lanes. */
+ * of them has elements part * count .. + count - 1, with count = block elements / lanes. What the
+ * OCP formats do here is in mx_ocp.c. */
 #ifndef MXGEN_MX_BLOCK_H
 #define MXGEN_MX_BLOCK_H
 
@@ -13,17 +14,26 @@ typedef struct mx_shape {
     int lanes; /* 1, 2, 4 or 8 */
     int count;
     mxe_value part; /* i32; constant 0 for one lane */
+    /* OCP formats: */
+    bool options;       /* all of mx_ocp_options, not only those that cost nothing */
+    bool hardware;      /* by the target's own conversions, where it has them */
+    mxe_value position; /* i64: elements before the lane's first in the padded data, by 4 */
+    mxe_value amax;     /* i32: what mx_largest has of the rest of the tile; or NULL ref */
 } mx_shape;
+
+enum { MX_MOST_ELEMENTS = 32 }; /* of a lane */
 
 /* Elements as they lie in memory, in the low bits of an i32. */
 void mx_split_words(mxe *e, mx_dtype dtype, const mxe_value *words, int count, mxe_value *raw);
 void mx_join_words(mxe *e, mx_dtype dtype, const mxe_value *raw, int count, mxe_value *words);
 
 typedef struct mx_codes {
-    mxe_value header;     /* byte 0 | demotion bits << 8, the whole block's, in every lane */
+    /* The whole block's, in every lane: byte 0 | demotion bits << 8; OCP: the scale. */
+    mxe_value header;
     mxe_value q[16];      /* i32; only the low 16 bits count */
     mxe_value value[16];  /* f32: the code as a number */
     mxe_value demoted[8]; /* i1 a pair of this lane */
+    mxe_value words[8];   /* OCP: i32, the lane's codes as they are stored, zeros after them */
 } mx_codes;
 
 void mx_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes);
@@ -38,13 +48,16 @@ typedef struct mx_run {
     mxe_type type;
     int n;
     int offset, part_bytes, only_part;
-    mxe_value items[4];
+    mxe_value items[8];
 } mx_run;
 
 typedef struct mx_record {
     int n_runs;
     mx_run runs[2];
 } mx_record;
+
+/* OCP: the largest magnitude of a lane's elements, as f32 bits; more than Inf's if a NaN counts. */
+mxe_value mx_largest(mxe *e, const mx_shape *shape, const mxe_value *raw);
 
 /* Largest alignment that runs may assume of a block that starts at a multiple of block_bytes. */
 int mx_record_align(mx_format format);

@@ -6,15 +6,19 @@
 
 #include <stdio.h>
 
+#include "mxgen/ocp.h"
 #include "mxgen/pack.h"
 #include "templates/mx_block.h"
 #include "templates/mx_launch.h"
 
+enum { TILE_SHIFT = 5 /* of the OCP formats' tiles of 32 rows */ };
+
 typedef struct plan {
     mxgen_key key;
     int lanes_per_block, count, loads, warps, dims, index_bits;
-    int group, step_blocks, block_bytes, elem_bytes, record_align;
+    int group, step_blocks, block_elements, block_bytes, elem_bytes, record_align;
     bool packed_runs; /* packed bytes lie side by side */
+    bool options;     /* OCP formats: all of them, tiles with one scale included */
     unsigned flags;
 } plan;
 
@@ -22,12 +26,14 @@ static plan plan_of(const mxgen_spec *spec)
 {
     plan p = {.key = spec->key};
     p.lanes_per_block = mxgen_spec_param(spec, "LANES_PER_BLOCK");
-    p.count = MX_BLOCK_ELEMENTS / p.lanes_per_block;
+    p.block_elements = mx_format_get(spec->key.format)->block_elements;
+    p.count = p.block_elements / p.lanes_per_block;
     p.loads = mxgen_spec_param(spec, "NUM_LOADS");
     p.warps = mxgen_spec_param(spec, "num_warps");
     p.dims = mxgen_spec_param(spec, "DIMS");
     p.index_bits = mxgen_spec_param(spec, "INDEX_BITS");
     p.packed_runs = mxgen_spec_param(spec, "PACKED_RUNS") == 1;
+    p.options = mxgen_spec_param(spec, "OPTIONS") == 1;
     /* The host's lanes would have to gather: it takes blocks one by one. */
     p.group = spec->target->simd_width > 1 ? 1 : spec->target->lanes / p.lanes_per_block;
     p.step_blocks = p.group * p.loads;
@@ -43,6 +49,7 @@ typedef struct place {
     mxe_value packed;             /* i64: of the block */
     mxe_value x_offset, y_offset; /* i64: of the lane's block's first element; may be NULL */
     mxe_value remaining;          /* i64: elements from the block's first to the row's end */
+    mxe_value row, column;        /* i64: the block's */
 } place;
 
 /* Sum of coordinate * stride over the row dimensions, in elements, for x and y. */
@@ -92,7 +99,7 @@ static place locate(mxe *e, const plan *p, const step *s, int load)
     mxe_value rows = mxe_udiv(e, index, bpr);
     mxe_value column = mxe_zext(e, mxe_sub(e, index, mxe_mul(e, rows, bpr)), MXE_I64);
     mxe_value row = mxe_add(e, s->row, mxe_zext(e, rows, MXE_I64));
-    mxe_value x, y, element = mxe_mul(e, column, mxe_i64(e, MX_BLOCK_ELEMENTS));
+    mxe_value x, y, element = mxe_mul(e, column, mxe_i64(e, p->block_elements));
     row_offsets(e, p, row, &x, &y);
     at.x_offset = at.y_offset = (mxe_value){0};
     if (p->key.op != MX_OP_FROM) {
@@ -106,6 +113,8 @@ static place locate(mxe *e, const plan *p, const step *s, int load)
     if (p->key.op != MX_OP_QDQ)
         at.packed = mxe_mul(e, mxe_add(e, s->first, wide), mxe_param(e, "p_block_stride"));
     at.remaining = mxe_sub(e, mxe_param(e, "len"), element);
+    at.row = row;
+    at.column = column;
     return at;
 }
 
@@ -127,7 +136,7 @@ static mxe_type element_type(const plan *p)
 static void load_elements(mxe *e, const plan *p, const step *s, const place *at, mxe_value *raw)
 {
     mxe_value stride = elements_to_bytes(e, p, mxe_param(e, "x_axis_stride"));
-    mxe_value inside[16];
+    mxe_value inside[MX_MOST_ELEMENTS];
     for (int i = 0; i < p->count; i++) {
         mxe_value number = element_number(e, p, s, i);
         inside[i] = mxe_slt(e, number, at->remaining);
@@ -175,10 +184,114 @@ static void load_record(mxe *e, const plan *p, const step *s, const place *at, m
         mx_record_load_bytes(e, &s->shape, record, block, mxe_param(e, "p_byte_stride"), p->flags);
 }
 
+/* ---- Scales of the OCP formats ---- */
+
+static bool has_scales(const plan *p)
+{
+    return mx_format_is_ocp(p->key.format) && p->key.op != MX_OP_QDQ;
+}
+
+static mxe_value is_two_d(mxe *e)
+{
+    return mxe_ne(e, mxe_param(e, "two_d"), mxe_i64(e, 0));
+}
+
+/* A row's number among the rows of its tile, which the last of a batch may have fewer of. */
+static mxe_value row_in_batch(mxe *e, const plan *p, mxe_value row, mxe_value *batch)
+{
+    mxe_type type = p->index_bits == 32 ? MXE_I32 : MXE_I64;
+    mxe_value tile_m = mxe_param(e, "tile_m");
+    mxe_value quotient = mxe_udiv(e, mxe_zext(e, row, type), mxe_zext(e, tile_m, type));
+    *batch = mxe_zext(e, quotient, MXE_I64);
+    return mxe_sub(e, row, mxe_mul(e, *batch, tile_m));
+}
+
+/* A scale's place, and (i1, or NULL ref) whether its row is the one that stores it. */
+static mxe_addr scale_addr(mxe *e, const plan *p, const place *at, mxe_value *stores)
+{
+    mxe_value row = at->row, batch;
+    mxe_addr addr = {.pointer = "s"};
+    *stores = mxe_always();
+    if (p->options) {
+        mxe_value m = row_in_batch(e, p, row, &batch);
+        mxe_value tiles = mxe_add(e, mxe_param(e, "tile_m"), mxe_i64(e, MX_OCP_BLOCK - 1));
+        tiles = mxe_mul(e, batch, mxe_lshr(e, tiles, mxe_i64(e, TILE_SHIFT)));
+        mxe_value first = mxe_eq(e, mxe_and(e, m, mxe_i64(e, MX_OCP_BLOCK - 1)), mxe_i64(e, 0));
+        *stores = mxe_or(e, first, mxe_eq(e, mxe_param(e, "two_d"), mxe_i64(e, 0)));
+        row = mxe_select(e, is_two_d(e), mxe_add(e, tiles, mxe_lshr(e, m, mxe_i64(e, TILE_SHIFT))),
+                         row);
+    }
+    addr.varying = mxe_add(e, mxe_mul(e, row, mxe_param(e, "s_row_stride")),
+                           mxe_mul(e, at->column, mxe_param(e, "s_block_stride")));
+    return addr;
+}
+
+static void store_scale(mxe *e, const plan *p, const step *s, const place *at, mxe_value scale)
+{
+    mxe_value stores;
+    mxe_addr addr = scale_addr(e, p, at, &stores);
+    mxe_value when = stores.ref ? mxe_and(e, at->live, stores) : at->live;
+    if (p->lanes_per_block > 1)
+        when = mxe_and(e, when, mxe_eq(e, s->shape.part, mxe_i32(e, 0)));
+    mxe_value byte = mxe_zext(e, scale, MXE_I8);
+    mxe_store(e, addr, MXE_I8, 1, 1, 0, when, &byte);
+}
+
+static mxe_value load_scale(mxe *e, const plan *p, const place *at)
+{
+    mxe_value stores, byte;
+    mxe_addr addr = scale_addr(e, p, at, &stores);
+    mxe_load(e, addr, MXE_I8, 1, 1, 0, &byte);
+    return mxe_zext(e, byte, MXE_I32);
+}
+
+/* Every block of a tile reads all of it, so that blocks stay independent. A row that is not there
+ * is read as the tile's first. */
+static mxe_value tile_amax(mxe *e, const plan *p, const step *s, const place *at)
+{
+    mxe_loop loop;
+    mxe_branch branch;
+    mxe_value raw[MX_MOST_ELEMENTS], batch, x, y;
+    mxe_var most = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
+    mxe_if_begin(e, &branch, is_two_d(e));
+    mxe_value m = row_in_batch(e, p, at->row, &batch);
+    mxe_value in_tile = mxe_and(e, m, mxe_i64(e, MX_OCP_BLOCK - 1));
+    mxe_value first = mxe_sub(e, at->row, in_tile);
+    mxe_value left = mxe_sub(e, mxe_param(e, "tile_m"), mxe_sub(e, m, in_tile));
+    mxe_value i = mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_i64(e, MX_OCP_BLOCK), mxe_i64(e, 1));
+    place other = *at;
+    mxe_value row = mxe_select(e, mxe_slt(e, i, left), mxe_add(e, first, i), first);
+    row_offsets(e, p, row, &x, &y);
+    x = mxe_add(e, x,
+                mxe_mul(e, mxe_mul(e, at->column, mxe_i64(e, p->block_elements)),
+                        mxe_param(e, "x_axis_stride")));
+    other.x_offset = elements_to_bytes(e, p, x);
+    load_elements(e, p, s, &other, raw);
+    mxe_value own = mx_largest(e, &s->shape, raw);
+    mxe_var_set(e, most, mxe_umax(e, mxe_var_get(e, most), own));
+    mxe_for_end(e, &loop);
+    mxe_if_end(e, &branch);
+    return mxe_var_get(e, most);
+}
+
+static void encode_block(mxe *e, const plan *p, const step *s, const place *at,
+                         const mxe_value *raw, mx_codes *codes)
+{
+    mx_shape shape = s->shape;
+    if (p->options) {
+        mxe_value number = mxe_add(e, mxe_mul(e, at->row, mxe_param(e, "bpr")), at->column);
+        mxe_value part = mxe_zext(e, shape.part, MXE_I64);
+        shape.position = mxe_add(e, mxe_mul(e, number, mxe_i64(e, p->block_elements / 4)),
+                                 mxe_mul(e, part, mxe_i64(e, p->count / 4)));
+        shape.amax = tile_amax(e, p, s, at);
+    }
+    mx_encode(e, &shape, raw, codes);
+}
+
 static void step_body(mxe *e, const plan *p, const step *s)
 {
     place at[4];
-    mxe_value raw[4][16];
+    mxe_value raw[4][MX_MOST_ELEMENTS], scales[4];
     mx_record records[4];
     mx_codes codes;
     for (int u = 0; u < p->loads; u++) {
@@ -187,16 +300,23 @@ static void step_body(mxe *e, const plan *p, const step *s)
             load_record(e, p, s, &at[u], &records[u]);
         else
             load_elements(e, p, s, &at[u], raw[u]);
+        if (has_scales(p) && p->key.op == MX_OP_FROM)
+            scales[u] = load_scale(e, p, &at[u]);
     }
     for (int u = 0; u < p->loads; u++) {
-        mxe_value out[16];
-        if (p->key.op == MX_OP_FROM)
+        mxe_value out[MX_MOST_ELEMENTS];
+        if (p->key.op == MX_OP_FROM) {
+            if (has_scales(p))
+                codes.header = scales[u];
             mx_unpack(e, &s->shape, &records[u], &codes);
-        else
-            mx_encode(e, &s->shape, raw[u], &codes);
+        } else {
+            encode_block(e, p, s, &at[u], raw[u], &codes);
+        }
         if (p->key.op == MX_OP_TO) {
             mx_pack(e, &s->shape, &codes, &records[u]);
             store_record(e, p, s, &at[u], &records[u]);
+            if (has_scales(p))
+                store_scale(e, p, s, &at[u], codes.header);
             continue;
         }
         mx_decode(e, &s->shape, &codes, p->key.op == MX_OP_QDQ ? raw[u] : NULL, out);
@@ -209,6 +329,8 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     plan p = plan_of(spec);
     step s = {.shape = {p.key.format, p.key.dtype, p.key.profile, p.lanes_per_block, p.count,
                         mxe_i32(e, 0)}};
+    s.shape.options = p.options;
+    s.shape.hardware = mx_converts(spec);
     mxe_loop loop;
     mxe_branch branch;
     (void)kernel;
@@ -251,6 +373,7 @@ static const mxgen_param params[] = {
     {"DIMS", VALUES(dims_values)},
     {"INDEX_BITS", VALUES(bits_values)},
     {"PACKED_RUNS", VALUES(flag_values)},
+    {"OPTIONS", VALUES(flag_values)},
 };
 
 static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
@@ -269,7 +392,29 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
                false;
     if (p.packed_runs && p.key.op == MX_OP_QDQ)
         return snprintf(why, why_bytes, "PACKED_RUNS 1: qdq has no packed bytes"), false;
+    if (p.options && !mx_format_is_ocp(p.key.format))
+        return snprintf(why, why_bytes, "OPTIONS 1: %s has no options",
+                        mx_format_get(p.key.format)->name),
+               false;
+    if (p.options && p.count < 16)
+        return snprintf(why, why_bytes,
+                        "LANES_PER_BLOCK %d: a lane that rotates needs 16 elements, it has %d",
+                        p.lanes_per_block, p.count),
+               false;
     return true;
+}
+
+/* OCP formats: one that divides little, and what takes everything, with and without options. */
+static bool explored_ocp(const plan *p, int steps)
+{
+    bool many = p->dims == MXPACK_MAX_ROW_DIMS, alone = p->lanes_per_block == 1;
+    if (steps != 1)
+        return false;
+    if (p->options)
+        return many && alone && p->index_bits == 64 && !p->packed_runs;
+    if (p->index_bits == 64)
+        return many && alone && !p->packed_runs;
+    return p->dims == 2 && p->lanes_per_block == 4 && (p->packed_runs || p->key.op == MX_OP_QDQ);
 }
 
 /* The declared set: GPUs, few row dimensions on four lanes a block and many on one, packed bytes
@@ -282,9 +427,12 @@ static bool explored(const mxgen_spec *spec)
     int steps = blocks / (p.step_blocks * p.warps);
     bool many = p.dims == MXPACK_MAX_ROW_DIMS, alone = p.lanes_per_block == 1;
     if (spec->target->simd_width > 1)
-        return p.loads == 1 && p.warps == 1 && blocks == 256 && many && p.index_bits == 64;
+        return p.loads == 1 && p.warps == 1 && blocks == 256 && many && p.index_bits == 64 &&
+               !(p.packed_runs && mx_format_is_ocp(p.key.format));
     if (p.warps != 4 || p.loads != 1 || steps > 32)
         return false;
+    if (mx_format_is_ocp(p.key.format))
+        return explored_ocp(&p, steps);
     if (p.index_bits == 64)
         return many && alone && steps == 1 && !p.packed_runs;
     if (p.key.profile == MX_PROFILE_DEMOTED_255)
@@ -330,6 +478,8 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         describe_packed(kernel, &p);
     if (p.key.op != MX_OP_TO)
         describe_plain(kernel, &p, "y", mx_pointer_flags(p.key.op, true));
+    mx_describe_scales(kernel, &p.key);
+    mx_describe_options(kernel, &p.key, p.options);
     mxgen_kernel_scalar(kernel, "steps", MXE_ARG_I64, "%d", blocks / (p.step_blocks * p.warps));
     mxgen_kernel_scalar(kernel, "n_blocks", MXE_ARG_I64, "n_blocks");
     mxgen_kernel_scalar(kernel, "bpr", MXE_ARG_I64, "bpr");
@@ -352,7 +502,7 @@ static double cost(const mxgen_spec *spec)
 {
     plan p = plan_of(spec);
     int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
-    double cost = 1.0 + 0.1 * p.dims + (p.index_bits == 64 ? 2.0 : 0.0);
+    double cost = 1.0 + 0.1 * p.dims + (p.index_bits == 64 ? 2.0 : 0.0) + (p.options ? 4.0 : 0.0);
     cost += p.key.op != MX_OP_QDQ && !p.packed_runs ? 0.05 : 0.0;
     cost += 0.02 / p.lanes_per_block + 0.01 * p.loads;
     return cost + (blocks == p.step_blocks * p.warps ? 0.0 : 0.002);
@@ -362,7 +512,7 @@ static const char *const launch_params[] = {"BLOCKS_PER_PROGRAM", NULL};
 
 const mxgen_template mx_general_template = {
     .name = "mx_general",
-    .formats = MX_PACKED_FORMATS,
+    .formats = MX_ALL_FORMATS,
     .layouts = 1u << MX_LAYOUT_GENERAL,
     .params = params,
     .n_params = sizeof(params) / sizeof(params[0]),

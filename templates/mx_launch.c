@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "mxgen/ocp.h"
 #include "mxgen/pack.h"
 
 bool mx_warps_fit(const mxgen_spec *spec, int warps, char *why, size_t why_bytes)
@@ -21,6 +22,13 @@ bool mx_lanes_fit(const mxgen_spec *spec, int lanes, char *why, size_t why_bytes
     snprintf(why, why_bytes, "LANES_PER_BLOCK %d: lanes of %s cannot share a block", lanes,
              spec->target->name);
     return false;
+}
+
+bool mx_converts(const mxgen_spec *spec)
+{
+    mx_format format = spec->key.format;
+    bool is_fp8 = format == MX_FORMAT_MXFP8_E4M3 || format == MX_FORMAT_MXFP8_E5M2;
+    return is_fp8 && spec->key.op != MX_OP_FROM && mxgen_target_has(spec->target, MXGEN_CAP_FP8);
 }
 
 unsigned mx_pointer_flags(mx_op op, bool is_output)
@@ -71,6 +79,65 @@ void mx_describe_scattered(mxgen_kernel *kernel, const mxgen_key *key, int piece
     }
     mxgen_kernel_scalar(kernel, "p_block_stride", MXE_ARG_I64, "p_block_stride");
     mxgen_kernel_scalar(kernel, "p_byte_stride", MXE_ARG_I64, "p_byte_stride");
+}
+
+/* The scale rules as a constant that is added to the bits of amax before its exponent is taken. */
+static void describe_scale_rule(mxgen_kernel *kernel, const mx_ocp_element *element)
+{
+    int half_unit = 1 << (22 - element->mantissa_bits), most = 255 - element->emax;
+    mxgen_kernel_scalar(kernel, "scale_add", MXE_ARG_I32,
+                        "scale_rule == %d ? %d : scale_rule == %d ? 8388607 : scale_rule == %d ? "
+                        "%d : 0",
+                        MX_SCALE_EVEN, half_unit, MX_SCALE_CEIL, MX_SCALE_RCEIL,
+                        0x7fffff - (int)(element->max_bits & 0x7fffff));
+    mxgen_kernel_scalar(kernel, "inf_byte", MXE_ARG_I32,
+                        "scale_rule == %d ? max(%d, min_byte) : 254", MX_SCALE_EVEN,
+                        most < 254 ? most : 254);
+    if (element->emax == 0)
+        mxgen_kernel_scalar(kernel, "scale_ceil", MXE_ARG_I32, "scale_rule >= %d", MX_SCALE_CEIL);
+}
+
+void mx_describe_options(mxgen_kernel *kernel, const mxgen_key *key, bool all)
+{
+    if (!mx_format_is_ocp(key->format))
+        return;
+    if (!all)
+        mxgen_kernel_rule(kernel, "a scale for each block", "two_d == 0");
+    if (!all && key->op != MX_OP_FROM)
+        mxgen_kernel_rule(kernel,
+                          "rounding to nearest even, signs of zeros kept, overflow "
+                          "saturates, no rotation",
+                          "rounding == %d && plus_zero == 0 && overflow == 0 && hadamard == 0",
+                          MX_ROUND_EVEN);
+    if (all) {
+        mxgen_kernel_scalar(kernel, "two_d", MXE_ARG_I64, "two_d");
+        mxgen_kernel_scalar(kernel, "tile_m", MXE_ARG_I64, "tile_m");
+    }
+    if (key->op == MX_OP_FROM)
+        return;
+    describe_scale_rule(kernel, mx_ocp_element_get(key->format));
+    mxgen_kernel_scalar(kernel, "zero_byte", MXE_ARG_I32, "zero_byte");
+    mxgen_kernel_scalar(kernel, "min_byte", MXE_ARG_I32, "min_byte");
+    mxgen_kernel_scalar(kernel, "min_amax", MXE_ARG_I32, "min_amax");
+    mxgen_kernel_scalar(kernel, "nan_amax", MXE_ARG_I32, "nan_scale ? -1 : 0");
+    if (!all)
+        return;
+    mxgen_kernel_scalar(kernel, "tie", MXE_ARG_I32, "rounding == %d", MX_ROUND_UP);
+    mxgen_kernel_scalar(kernel, "stochastic", MXE_ARG_I32, "rounding == %d", MX_ROUND_STOCHASTIC);
+    mxgen_kernel_scalar(kernel, "seed_low", MXE_ARG_I64, "seed_low");
+    mxgen_kernel_scalar(kernel, "seed_high", MXE_ARG_I64, "seed_high");
+    mxgen_kernel_scalar(kernel, "plus_zero", MXE_ARG_I32, "plus_zero");
+    mxgen_kernel_scalar(kernel, "overflow", MXE_ARG_I32, "overflow");
+    mxgen_kernel_scalar(kernel, "hadamard", MXE_ARG_I32, "hadamard");
+}
+
+void mx_describe_scales(mxgen_kernel *kernel, const mxgen_key *key)
+{
+    if (!mx_format_is_ocp(key->format) || key->op == MX_OP_QDQ)
+        return;
+    mxgen_kernel_pointer(kernel, "s", mx_pointer_flags(key->op, key->op == MX_OP_TO), 1);
+    mxgen_kernel_scalar(kernel, "s_row_stride", MXE_ARG_I64, "s_row_stride");
+    mxgen_kernel_scalar(kernel, "s_block_stride", MXE_ARG_I64, "s_block_stride");
 }
 
 mxe_value mx_dim_param(mxe *e, const char *stem, int dim)

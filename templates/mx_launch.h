@@ -5,13 +5,17 @@
 
 #include "gen/template.h"
 
-/* Formats whose scale is packed with the codes. */
+/* Formats whose scale is packed with the codes, and all. */
 #define MX_PACKED_FORMATS ((1u << MX_FORMAT_PACKED_COUNT) - 1)
+#define MX_ALL_FORMATS ((1u << MX_FORMAT_COUNT) - 1)
 
 /* Whether a program of `warps` warps fits the target; if not, `why` says so. */
 bool mx_warps_fit(const mxgen_spec *spec, int warps, char *why, size_t why_bytes);
 /* Whether `lanes` lanes can share a block. */
 bool mx_lanes_fit(const mxgen_spec *spec, int lanes, char *why, size_t why_bytes);
+
+/* Whether the target converts to the format, and the operation would. */
+bool mx_converts(const mxgen_spec *spec);
 
 /* What pointers of the operation may promise: in place, x and y of qdq are one buffer. */
 unsigned mx_pointer_flags(mx_op op, bool is_output);
@@ -24,6 +28,12 @@ void mx_describe_packed(mxgen_kernel *kernel, const mxgen_key *key, int align_by
 /* The arguments p, p_block_stride and p_byte_stride of blocks anywhere, in pieces of 1 or 2 bytes.
  */
 void mx_describe_scattered(mxgen_kernel *kernel, const mxgen_key *key, int piece_bytes);
+
+/* OCP formats, else nothing: the options of the operation as rules and arguments, all of them or
+ * those that cost nothing. */
+void mx_describe_options(mxgen_kernel *kernel, const mxgen_key *key, bool all);
+/* The argument s, where the operation has scales, with s_row_stride and s_block_stride. */
+void mx_describe_scales(mxgen_kernel *kernel, const mxgen_key *key);
 
 /* The argument named by a stem and a number, such as "size" and 2. */
 mxe_value mx_dim_param(mxe *e, const char *stem, int dim);

@@ -11,6 +11,8 @@
 #include "templates/mx_launch.h"
 #include "templates/mx_stage.h"
 
+enum { MOST_CUT = 64 /* bytes of a lane that one access moves */ };
+
 enum {
     MAP_UNIFORM = 0, /* a program stays in one row */
     MAP_DIVIDED = 1  /* a program takes blocks across rows; lanes divide */
@@ -26,11 +28,12 @@ enum {
 typedef struct plan {
     mxgen_key key;
     int lanes_per_block, count, vec, loads, warps, map;
+    int block_elements;
     int group;       /* blocks of one load of a warp */
     int step_blocks; /* group * loads */
     int block_bytes, elem_bytes, record_align;
     int staged;
-    bool ragged;
+    bool ragged, hardware;
     unsigned flags;
     int region_bytes; /* of a warp's records in shared memory */
 } plan;
@@ -39,7 +42,8 @@ static plan plan_of(const mxgen_spec *spec)
 {
     plan p = {.key = spec->key};
     p.lanes_per_block = mxgen_spec_param(spec, "LANES_PER_BLOCK");
-    p.count = MX_BLOCK_ELEMENTS / p.lanes_per_block;
+    p.block_elements = mx_format_get(spec->key.format)->block_elements;
+    p.count = p.block_elements / p.lanes_per_block;
     p.vec = mxgen_spec_param(spec, "VEC");
     p.loads = mxgen_spec_param(spec, "NUM_LOADS");
     p.warps = mxgen_spec_param(spec, "num_warps");
@@ -51,6 +55,7 @@ static plan plan_of(const mxgen_spec *spec)
     p.record_align = mx_record_align(spec->key.format);
     p.staged = mxgen_spec_param(spec, "STAGED");
     p.ragged = spec->key.layout == MX_LAYOUT_ROWS;
+    p.hardware = mxgen_spec_param(spec, "CONVERT") == 1;
     p.flags = mxgen_spec_param(spec, "CACHE") == 1 ? MXE_STREAM : 0;
     p.region_bytes = mx_stage_bytes(p.step_blocks * p.block_bytes);
     return p;
@@ -62,6 +67,7 @@ typedef struct step {
     mxe_value first;          /* i64: packed number of the step's first block */
     mxe_value x_base, y_base; /* i64: byte offset of the row part that the step starts in */
     mxe_value column;         /* i64: block within the row */
+    mxe_value scales;         /* i64: byte offset of the scale that s_offset counts from */
     mxe_value limit;          /* i32: blocks from `first` on that the step may touch, 1 at least */
     mxe_value lds;            /* i64: the warp's region */
     bool whole;               /* every lane has a whole block */
@@ -72,8 +78,9 @@ typedef struct place {
     mxe_value block; /* i32: counted from step.first */
     mxe_value live;  /* i1, or NULL ref when always */
     mxe_value x_offset,
-        y_offset;     /* bytes from x_base, y_base, with the block's start; may be NULL */
-    mxe_value column; /* i64: block within its row; only if ragged */
+        y_offset;       /* bytes from x_base, y_base, with the block's start; may be NULL */
+    mxe_value column;   /* i64: block within its row; only if ragged */
+    mxe_value s_offset; /* bytes from step.scales; only with scales */
 } place;
 
 static mxe_value lane_block(mxe *e, const plan *p, int load)
@@ -88,8 +95,22 @@ static mxe_value lane_block(mxe *e, const plan *p, int load)
 static mxe_value row_offset(mxe *e, const plan *p, const char *stride, mxe_value row, mxe_value col)
 {
     mxe_value bytes = mxe_mul(e, mxe_zext(e, row, MXE_I64), mxe_param(e, stride));
-    mxe_value within = mxe_mul(e, mxe_zext(e, col, MXE_I64), mxe_i64(e, MX_BLOCK_ELEMENTS));
+    mxe_value within = mxe_mul(e, mxe_zext(e, col, MXE_I64), mxe_i64(e, p->block_elements));
     return mxe_mul(e, mxe_add(e, bytes, within), mxe_i64(e, p->elem_bytes));
+}
+
+static bool has_scales(const plan *p)
+{
+    return mx_format_is_ocp(p->key.format) && p->key.op != MX_OP_QDQ;
+}
+
+/* Of a block of the row part that the step starts in; rows that are not ragged have their scales
+ * one after the other. */
+static mxe_value scale_offset(mxe *e, const plan *p, mxe_value block)
+{
+    if (!has_scales(p) || !p->ragged)
+        return block;
+    return mxe_mul(e, mxe_zext(e, block, MXE_I64), mxe_param(e, "s_block_stride"));
 }
 
 static place locate(mxe *e, const plan *p, const step *s, int load)
@@ -109,9 +130,15 @@ static place locate(mxe *e, const plan *p, const step *s, int load)
         if (p->key.op != MX_OP_TO)
             at.y_offset = row_offset(e, p, "y_row_stride", row, col);
         at.column = mxe_zext(e, col, MXE_I64);
+        at.s_offset = scale_offset(e, p, col);
+        if (has_scales(p))
+            at.s_offset =
+                mxe_add(e, at.s_offset,
+                        mxe_mul(e, mxe_zext(e, row, MXE_I64), mxe_param(e, "s_row_stride")));
         return at;
     }
-    int bytes = MX_BLOCK_ELEMENTS * p->elem_bytes;
+    int bytes = p->block_elements * p->elem_bytes;
+    at.s_offset = scale_offset(e, p, at.block);
     if (!s->whole || p->lanes_per_block > 1) {
         at.x_offset = mxe_mul(e, at.block, mxe_i32(e, bytes));
         at.y_offset = at.x_offset;
@@ -134,8 +161,8 @@ static mxe_addr elements_addr(mxe *e, const plan *p, const step *s, const char *
             addr.varying = mxe_add(e, addr.varying, mxe_zext(e, part, addr.varying.type));
         }
     } else {
-        addr.lane_stride = MX_BLOCK_ELEMENTS * p->elem_bytes;
-        bytes += load * p->group * MX_BLOCK_ELEMENTS * p->elem_bytes;
+        addr.lane_stride = p->block_elements * p->elem_bytes;
+        bytes += load * p->group * p->block_elements * p->elem_bytes;
     }
     if (bytes)
         addr.uniform = mxe_add(e, addr.uniform, mxe_i64(e, bytes));
@@ -145,7 +172,7 @@ static mxe_addr elements_addr(mxe *e, const plan *p, const step *s, const char *
 /* Whether the access from element `first` on lies within the row. */
 static mxe_value access_inside(mxe *e, const plan *p, const step *s, const place *at, int first)
 {
-    mxe_value element = mxe_mul(e, at->column, mxe_i64(e, MX_BLOCK_ELEMENTS));
+    mxe_value element = mxe_mul(e, at->column, mxe_i64(e, p->block_elements));
     element = mxe_add(e, element, mxe_i64(e, first));
     if (p->lanes_per_block > 1) {
         mxe_value part = mxe_mul(e, s->shape.part, mxe_i32(e, p->count));
@@ -165,7 +192,7 @@ static cut cut_of(const mxe *e, const plan *p, const step *s)
 {
     cut c = {.vec = p->vec};
     if (p->ragged && s->whole && mxgen_target_has(e->target, MXGEN_CAP_UNALIGNED))
-        c.vec = p->count;
+        c.vec = p->count * p->elem_bytes > MOST_CUT ? MOST_CUT / p->elem_bytes : p->count;
     int bytes = c.vec * p->elem_bytes;
     c.align_bytes = p->vec * p->elem_bytes > 16 ? 16 : p->vec * p->elem_bytes;
     c.type = bytes >= 4 ? MXE_I32 : MXE_I16;
@@ -181,7 +208,7 @@ static void load_elements(mxe *e, const plan *p, const step *s, const place *at,
     cut c = cut_of(e, p, s);
     bool guard = p->ragged && !s->whole;
     for (int first = 0; first < p->count; first += c.vec) {
-        mxe_value words[16], inside = mxe_always();
+        mxe_value words[MX_MOST_ELEMENTS], inside = mxe_always();
         mxe_addr addr = elements_addr(e, p, s, "x", s->x_base, at->x_offset, load, first);
         if (guard) {
             inside = access_inside(e, p, s, at, first);
@@ -209,7 +236,7 @@ static void store_elements(mxe *e, const plan *p, const step *s, const place *at
 {
     cut c = cut_of(e, p, s);
     for (int first = 0; first < p->count; first += c.vec) {
-        mxe_value words[16], when = at->live;
+        mxe_value words[MX_MOST_ELEMENTS], when = at->live;
         mxe_addr addr = elements_addr(e, p, s, "y", s->y_base, at->y_offset, load, first);
         if (c.type == MXE_I16)
             words[0] = mxe_zext(e, raw[first], MXE_I16);
@@ -294,10 +321,58 @@ static mx_stage stage_of(mxe *e, const plan *p, const step *s)
     return stage;
 }
 
+/* Where lanes are blocks one after the other, the host stores them as one vector. */
+static mxe_addr scale_addr(mxe *e, const plan *p, const step *s, mxe_value offset, int load)
+{
+    mxe_addr addr = {.pointer = "s", .uniform = s->scales};
+    if (!s->whole || p->ragged || p->lanes_per_block > 1) {
+        addr.varying = offset;
+        return addr;
+    }
+    addr.lane_stride = 1;
+    if (load)
+        addr.uniform = mxe_add(e, addr.uniform, mxe_i64(e, load * p->group));
+    return addr;
+}
+
+/* Lanes that share a block have several groups' scales: each stores that of one group, so that the
+ * bytes of neighbouring groups leave in one access. */
+static void store_scales(mxe *e, const plan *p, const step *s, const place *at,
+                         const mxe_value *scales)
+{
+    int lanes = p->lanes_per_block;
+    for (int first = 0; first < p->loads; first += lanes) {
+        int n = p->loads - first < lanes ? p->loads - first : lanes;
+        mxe_value scale = scales[first], offset = at[first].s_offset, when = at[first].live;
+        for (int u = 1; u < n; u++) {
+            mxe_value mine = mxe_eq(e, s->shape.part, mxe_i32(e, u));
+            scale = mxe_select(e, mine, scales[first + u], scale);
+            offset = mxe_select(e, mine, at[first + u].s_offset, offset);
+            if (when.ref)
+                when = mxe_select(e, mine, at[first + u].live, when);
+        }
+        if (n < lanes) {
+            mxe_value storing = mxe_ult(e, s->shape.part, mxe_i32(e, n));
+            when = when.ref ? mxe_and(e, when, storing) : storing;
+        }
+        mxe_addr addr = scale_addr(e, p, s, offset, first);
+        scale = mxe_zext(e, scale, MXE_I8);
+        mxe_store(e, addr, MXE_I8, 1, 1, 0, when, &scale);
+    }
+}
+
+static mxe_value load_scale(mxe *e, const plan *p, const step *s, const place *at, int load)
+{
+    mxe_addr addr = scale_addr(e, p, s, at->s_offset, load);
+    mxe_value scale;
+    mxe_load(e, addr, MXE_I8, 1, 1, 0, &scale);
+    return mxe_zext(e, scale, MXE_I32);
+}
+
 static void step_encode(mxe *e, const plan *p, const step *s)
 {
     place at[8];
-    mxe_value raw[8][16];
+    mxe_value raw[8][MX_MOST_ELEMENTS], scales[8];
     mx_stage stage = {0};
     for (int u = 0; u < p->loads; u++)
         at[u] = locate(e, p, s, u);
@@ -309,8 +384,9 @@ static void step_encode(mxe *e, const plan *p, const step *s)
         mx_codes codes;
         mx_record record;
         mx_encode(e, &s->shape, raw[u], &codes);
+        scales[u] = codes.header;
         if (p->key.op == MX_OP_QDQ) {
-            mxe_value out[16];
+            mxe_value out[MX_MOST_ELEMENTS];
             mx_decode(e, &s->shape, &codes, raw[u], out);
             store_elements(e, p, s, &at[u], u, out);
             continue;
@@ -320,6 +396,8 @@ static void step_encode(mxe *e, const plan *p, const step *s)
         mx_record_store(e, &s->shape, &record, block, p->record_align, p->staged ? 0 : p->flags,
                         p->staged ? mxe_always() : at[u].live);
     }
+    if (has_scales(p))
+        store_scales(e, p, s, at, scales);
     if (p->staged && p->key.op == MX_OP_TO) {
         mxe_warp_sync(e);
         flush_records(e, p, &stage);
@@ -331,6 +409,7 @@ static void step_decode(mxe *e, const plan *p, const step *s)
 {
     place at[8];
     mx_record records[8];
+    mxe_value scales[8];
     mx_stage stage = {0};
     if (p->staged) {
         stage = stage_of(e, p, s);
@@ -342,10 +421,14 @@ static void step_decode(mxe *e, const plan *p, const step *s)
         mx_record_to_load(&s->shape, &records[u]);
         mxe_addr block = record_addr(e, p, s, &at[u], u, &stage);
         mx_record_load(e, &s->shape, &records[u], block, p->record_align, p->staged ? 0 : p->flags);
+        if (has_scales(p))
+            scales[u] = load_scale(e, p, s, &at[u], u);
     }
     for (int u = 0; u < p->loads; u++) {
         mx_codes codes;
-        mxe_value out[16];
+        mxe_value out[MX_MOST_ELEMENTS];
+        if (has_scales(p))
+            codes.header = scales[u];
         mx_unpack(e, &s->shape, &records[u], &codes);
         mx_decode(e, &s->shape, &codes, NULL, out);
         store_elements(e, p, s, &at[u], u, out);
@@ -371,7 +454,7 @@ static void step_tail(mxe *e, const plan *p, const step *s)
     one.loads = one.group = one.step_blocks = 1;
     one.staged = 0;
     mxe_value blocks = mxe_umin(e, s->limit, mxe_i32(e, p->step_blocks));
-    mxe_value bytes = mxe_i64(e, MX_BLOCK_ELEMENTS * p->elem_bytes);
+    mxe_value bytes = mxe_i64(e, p->block_elements * p->elem_bytes);
     mxe_scalar_begin(e);
     mxe_value i =
         mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_zext(e, blocks, MXE_I64), mxe_i64(e, 1));
@@ -383,6 +466,9 @@ static void step_tail(mxe *e, const plan *p, const step *s)
         at.x_base = mxe_add(e, s->x_base, mxe_mul(e, i, bytes));
     if (s->y_base.ref)
         at.y_base = mxe_add(e, s->y_base, mxe_mul(e, i, bytes));
+    if (has_scales(p))
+        at.scales =
+            mxe_add(e, s->scales, p->ragged ? mxe_mul(e, i, mxe_param(e, "s_block_stride")) : i);
     step_body(e, &one, &at);
     mxe_for_end(e, &loop);
     mxe_scalar_end(e);
@@ -399,7 +485,7 @@ static void step_split(mxe *e, const plan *p, step *s)
     mxe_value whole = mxe_ule(e, mxe_i32(e, p->step_blocks), s->limit);
     if (p->ragged) {
         mxe_value end = mxe_add(e, s->column, mxe_i64(e, p->step_blocks));
-        end = mxe_mul(e, end, mxe_i64(e, MX_BLOCK_ELEMENTS));
+        end = mxe_mul(e, end, mxe_i64(e, p->block_elements));
         whole = mxe_and(e, whole, mxe_ule(e, end, mxe_param(e, "len")));
     }
     mxe_if_begin(e, &branch, whole);
@@ -420,14 +506,18 @@ static mxe_value min_i32(mxe *e, mxe_value blocks)
 static void step_place(mxe *e, const plan *p, step *s, mxe_value row)
 {
     mxe_value in_row = s->column, size = mxe_i64(e, p->elem_bytes);
+    s->scales = s->first;
     if (!p->ragged) {
-        s->x_base = mxe_mul(e, s->first, mxe_i64(e, MX_BLOCK_ELEMENTS * p->elem_bytes));
+        s->x_base = mxe_mul(e, s->first, mxe_i64(e, p->block_elements * p->elem_bytes));
         s->y_base = s->x_base;
         return;
     }
     if (p->map == MAP_DIVIDED)
         in_row = mxe_i64(e, 0);
-    mxe_value within = mxe_mul(e, in_row, mxe_i64(e, MX_BLOCK_ELEMENTS));
+    if (has_scales(p))
+        s->scales = mxe_add(e, mxe_mul(e, row, mxe_param(e, "s_row_stride")),
+                            mxe_mul(e, in_row, mxe_param(e, "s_block_stride")));
+    mxe_value within = mxe_mul(e, in_row, mxe_i64(e, p->block_elements));
     if (p->key.op != MX_OP_FROM)
         s->x_base =
             mxe_mul(e, mxe_add(e, mxe_mul(e, row, mxe_param(e, "x_row_stride")), within), size);
@@ -470,6 +560,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     plan p = plan_of(spec);
     step s = {.shape = {p.key.format, p.key.dtype, p.key.profile, p.lanes_per_block, p.count,
                         mxe_i32(e, 0)}};
+    s.shape.hardware = p.hardware;
     mxe_loop loop;
     mxe_value program = mxe_program_id(e), warp = mxe_zext(e, mxe_warp(e), MXE_I64), row = {0};
     if (kernel->lds_bytes)
@@ -509,6 +600,7 @@ static const mxgen_param params[] = {
     {"STAGED", VALUES(staged_values)},
     {"CACHE", VALUES(flag_values)},
     {"ROW_MAP", VALUES(flag_values)},
+    {"CONVERT", VALUES(flag_values)},
 };
 
 static bool power_of_two_ratio(int whole, int part)
@@ -558,6 +650,12 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
                false;
     if (p.staged && p.key.op == MX_OP_QDQ)
         return snprintf(why, why_bytes, "STAGED: qdq has no packed records to stage"), false;
+    if (p.staged && mx_format_is_ocp(p.key.format))
+        return snprintf(why, why_bytes, "STAGED: lanes' codes follow each other anyway"), false;
+    if (p.hardware && !mx_converts(spec))
+        return snprintf(why, why_bytes, "CONVERT 1: %s does not convert to %s", spec->target->name,
+                        mx_format_get(p.key.format)->name),
+               false;
     if (!p.ragged && p.map != MAP_UNIFORM)
         return snprintf(why, why_bytes, "ROW_MAP 1: aligned whole rows need no mapping"), false;
     return applies_target(spec, &p, why, why_bytes);
@@ -590,7 +688,7 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     kernel->threads = spec->target->simd_width > 1 ? 1 : p.warps * spec->target->lanes;
     kernel->lds_bytes = p.staged ? p.warps * p.region_bytes : 0;
     if (!p.ragged)
-        mxgen_kernel_rule(kernel, "rows are whole blocks", "len %% %d == 0", MX_BLOCK_ELEMENTS);
+        mxgen_kernel_rule(kernel, "rows are whole blocks", "len %% %d == 0", p.block_elements);
     else
         mxgen_kernel_rule(kernel, "one row dimension is left after merging", "n_dims <= 1");
     if (uniform && spec->target->simd_width == 1)
@@ -606,6 +704,12 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         mx_describe_packed(kernel, &p.key, p.staged ? 16 : p.record_align);
     if (p.key.op != MX_OP_TO)
         describe_plain(kernel, &p, "y", mx_pointer_flags(p.key.op, true));
+    mx_describe_scales(kernel, &p.key);
+    mx_describe_options(kernel, &p.key, false);
+    if (has_scales(&p) && !p.ragged)
+        mxgen_kernel_rule(
+            kernel, "scales follow each other without gaps",
+            "(s_block_stride == 1 || bpr == 1) && (s_row_stride == bpr || rows <= 1)");
     mxgen_kernel_scalar(kernel, "steps", MXE_ARG_I64, "%d", blocks / (p.step_blocks * p.warps));
     if (uniform) {
         snprintf(kernel->grid_x, sizeof(kernel->grid_x), "rows * ceil_div(bpr, %d)", blocks);
@@ -628,9 +732,28 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
 static bool explored_scattered(const plan *p, int steps)
 {
     bool widest = p->vec * p->elem_bytes == 16;
-    int sharing = widest ? MX_BLOCK_ELEMENTS / p->vec : 8;
+    int sharing = widest ? p->block_elements / p->vec : 8;
     return steps == 1 && p->map == MAP_DIVIDED && p->loads == 2 && p->lanes_per_block == sharing &&
            (widest || (p->vec == 1 && p->staged == STAGED_BYTES));
+}
+
+/* OCP formats: lanes side by side, or two accesses of each; both conversions where there are two.
+ */
+static bool explored_ocp(const mxgen_spec *spec, const plan *p, int steps)
+{
+    int sharing = p->block_elements / p->vec;
+    sharing = sharing > 8 ? 8 : sharing;
+    if (p->staged || p->flags || p->warps != 4)
+        return false;
+    if (p->ragged)
+        return p->map == MAP_DIVIDED && p->lanes_per_block == sharing && p->loads == 2 &&
+               steps == 1 && (p->vec == 1 || p->vec * p->elem_bytes == 16) &&
+               p->hardware == mx_converts(spec);
+    if (p->hardware != mx_converts(spec))
+        return p->lanes_per_block == sharing && p->loads == 2 && steps == 1;
+    return (steps == 1 || steps == 4) &&
+           ((p->lanes_per_block == sharing && (p->loads == 2 || p->loads == 4)) ||
+            (p->lanes_per_block == sharing / 2 && p->loads == 2));
 }
 
 /* The declared set. Every kernel comes with one, two and four steps a program. GPUs: where rows are
@@ -646,7 +769,11 @@ static bool explored(const mxgen_spec *spec)
     bool stages = p.key.op != MX_OP_QDQ;
     if (spec->target->simd_width > 1)
         return p.loads == 1 && blocks == 1024 && p.warps == 1 && (!p.ragged || p.vec == 1) &&
-               !p.staged && !p.flags;
+               !p.staged && !p.flags && !p.hardware;
+    if (mx_format_is_ocp(p.key.format))
+        return explored_ocp(spec, &p, steps);
+    if (p.hardware)
+        return false;
     if (p.flags == 0 || p.warps != 4 || (steps != 1 && steps != 2 && steps != 4))
         return false;
     if (p.key.profile == MX_PROFILE_DEMOTED_255 && (p.loads != 2 || steps == 2))
@@ -657,7 +784,7 @@ static bool explored(const mxgen_spec *spec)
         return p.loads <= 2 && (!stages || p.lanes_per_block == 1 || p.lanes_per_block == natural);
     /* One access a lane, side by side; where scattered loads cost nothing, packing is on one lane.
      */
-    int sharing = p.vec == 1 ? 8 : MX_BLOCK_ELEMENTS / p.vec;
+    int sharing = p.vec == 1 ? 8 : p.block_elements / p.vec;
     if (p.key.op == MX_OP_TO && spec->target->scatter_percent == 0)
         sharing = 1;
     /* Eight elements a load where even rows with gaps are aligned to 16 bytes. */
@@ -677,6 +804,9 @@ static double cost(const mxgen_spec *spec)
     double cost = 1.0 + 0.3 * (16.0 / (p.vec * p.elem_bytes) - 1.0);
     if (spec->target->simd_width > 1)
         return cost + (p.flags ? 0.1 : 0.0) + (p.staged ? 0.05 : 0.0);
+    if (mx_format_is_ocp(p.key.format))
+        return cost + (p.hardware ? 0.0 : 0.2) + (p.count * p.elem_bytes > 16 ? 0.02 : 0.0) +
+               (p.loads == 4 ? 0.0 : 0.01) + (steps == 1 ? 0.0 : 0.005);
     if (p.key.op != MX_OP_QDQ && !p.staged)
         cost += 0.2;
     if (scattered(&p))
@@ -700,7 +830,7 @@ static const char *const launch_params[] = {"BLOCKS_PER_PROGRAM", NULL};
 
 const mxgen_template mx_rows_template = {
     .name = "mx_rows",
-    .formats = MX_PACKED_FORMATS,
+    .formats = MX_ALL_FORMATS,
     .layouts = 1u << MX_LAYOUT_FLAT | 1u << MX_LAYOUT_ROWS,
     .params = params,
     .n_params = sizeof(params) / sizeof(params[0]),

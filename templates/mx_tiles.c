@@ -15,7 +15,8 @@ enum {
     STAGED_CHUNKS = 1, /* 16 bytes at a time: columns' records start at multiples of 16 */
     STAGED_PIECES = 2, /* by the alignment that records have anyway */
     CHUNK = 16,
-    COLUMN_PAD = 4 /* bytes between columns' images, against bank conflicts */
+    SCALE_PIECE = 4, /* scales that leave or arrive together */
+    COLUMN_PAD = 4   /* bytes between columns' images, against bank conflicts */
 };
 
 typedef struct plan {
@@ -25,7 +26,8 @@ typedef struct plan {
     int lanes, threads;
     int column_threads; /* that lie side by side along the columns */
     int passes;         /* blocks that a lane takes, one after the other */
-    int block_bytes, elem_bytes, record_align, image_bytes, column_bytes;
+    int block_elements, block_bytes, elem_bytes, record_align, image_bytes, column_bytes;
+    bool hardware;
     unsigned flags;
 } plan;
 
@@ -42,7 +44,9 @@ static plan plan_of(const mxgen_spec *spec)
     p.threads = p.warps * p.lanes;
     p.column_threads = p.block_n / p.vec;
     p.passes = p.block_m * p.column_threads / p.threads;
+    p.block_elements = mx_format_get(spec->key.format)->block_elements;
     p.block_bytes = mx_format_get(spec->key.format)->block_bytes;
+    p.hardware = mx_converts(spec);
     p.elem_bytes = mx_dtype_get(spec->key.dtype)->bytes;
     p.record_align = mx_record_align(spec->key.format);
     p.image_bytes = p.block_m * p.block_bytes;
@@ -57,6 +61,7 @@ typedef struct tile {
     mx_shape shape;
     mxe_value x_base, y_base;  /* i64: byte offset of the tile's first element */
     mxe_value packed;          /* i64: number of the tile's first block */
+    mxe_value scales;          /* i64: byte offset of its scale */
     mxe_value columns, blocks; /* i32: of the tile that exist, 1 at least */
     mxe_value rows;   /* i32: elements along the axis from the tile's first on, cut to the tile */
     mxe_value thread; /* i32: in the program */
@@ -71,9 +76,9 @@ typedef struct place {
     mxe_value live; /* i1, or NULL ref when always */
 } place;
 
-static mxe_value rows_of(mxe *e, const tile *t, mxe_value block)
+static mxe_value rows_of(mxe *e, const plan *p, const tile *t, mxe_value block)
 {
-    return mxe_sub(e, t->rows, mxe_mul(e, block, mxe_i32(e, MX_BLOCK_ELEMENTS)));
+    return mxe_sub(e, t->rows, mxe_mul(e, block, mxe_i32(e, p->block_elements)));
 }
 
 static place locate(mxe *e, const plan *p, const tile *t, mxe_value pass)
@@ -88,7 +93,7 @@ static place locate(mxe *e, const plan *p, const tile *t, mxe_value pass)
     at.live = mxe_and(e, mxe_ult(e, at.slot, t->blocks), mxe_ult(e, at.slot_column, t->columns));
     at.block = mxe_umin(e, at.slot, mxe_sub(e, t->blocks, mxe_i32(e, 1)));
     at.column = mxe_umin(e, at.slot_column, mxe_sub(e, t->columns, mxe_i32(e, p->vec)));
-    at.rows = rows_of(e, t, at.block);
+    at.rows = rows_of(e, p, t, at.block);
     return at;
 }
 
@@ -106,7 +111,7 @@ static int vector_items(const plan *p)
 /* Byte offset of row i of a lane's block from the tile's first element, without the column. */
 static mxe_value row_bytes(mxe *e, const plan *p, const char *stride, mxe_value block, int i)
 {
-    mxe_value row = mxe_add(e, mxe_mul(e, block, mxe_i32(e, MX_BLOCK_ELEMENTS)), mxe_i32(e, i));
+    mxe_value row = mxe_add(e, mxe_mul(e, block, mxe_i32(e, p->block_elements)), mxe_i32(e, i));
     mxe_value bytes =
         mxe_zext(e, mxe_mul(e, mxe_param(e, stride), mxe_i64(e, p->elem_bytes)), MXE_I32);
     return mxe_mul(e, row, bytes);
@@ -138,17 +143,17 @@ static mxe_value row_inside(mxe *e, const plan *p, const place *at, int i)
     return p->even || i == 0 ? mxe_always() : mxe_slt(e, mxe_i32(e, i), at->rows);
 }
 
-/* raw[column * 16 + row] */
+/* raw[column * block_elements + row] */
 static void load_elements(mxe *e, const plan *p, const tile *t, const place *at, mxe_value *raw)
 {
-    mxe_value words[16][4], inside[16];
+    mxe_value words[MX_MOST_ELEMENTS][4], inside[MX_MOST_ELEMENTS];
     int align_bytes = p->vec * p->elem_bytes;
-    for (int i = 0; i < MX_BLOCK_ELEMENTS; i++) {
+    for (int i = 0; i < p->block_elements; i++) {
         inside[i] = row_inside(e, p, at, i);
         mxe_addr addr = element_addr(e, p, t, at, "x", "x_axis_stride", inside[i], i);
         mxe_load(e, addr, vector_type(p), vector_items(p), align_bytes, p->flags, words[i]);
     }
-    for (int i = 0; i < MX_BLOCK_ELEMENTS; i++) {
+    for (int i = 0; i < p->block_elements; i++) {
         mxe_value columns[8];
         for (int k = 0; k < vector_items(p); k++) {
             words[i][k] = mxe_zext(e, words[i][k], MXE_I32);
@@ -160,7 +165,7 @@ static void load_elements(mxe *e, const plan *p, const tile *t, const place *at,
         else
             mx_split_words(e, p->key.dtype, words[i], p->vec, columns);
         for (int v = 0; v < p->vec; v++)
-            raw[v * MX_BLOCK_ELEMENTS + i] = columns[v];
+            raw[v * p->block_elements + i] = columns[v];
     }
 }
 
@@ -168,10 +173,10 @@ static void store_elements(mxe *e, const plan *p, const tile *t, const place *at
                            const mxe_value *raw)
 {
     int align_bytes = p->vec * p->elem_bytes;
-    for (int i = 0; i < MX_BLOCK_ELEMENTS; i++) {
+    for (int i = 0; i < p->block_elements; i++) {
         mxe_value columns[8], words[4], inside = row_inside(e, p, at, i), when = at->live;
         for (int v = 0; v < p->vec; v++)
-            columns[v] = raw[v * MX_BLOCK_ELEMENTS + i];
+            columns[v] = raw[v * p->block_elements + i];
         if (vector_type(p) == MXE_I16)
             words[0] = mxe_zext(e, columns[0], MXE_I16);
         else
@@ -219,18 +224,81 @@ static mxe_addr record_addr(mxe *e, const plan *p, const tile *t, const place *a
     return addr;
 }
 
+/* ---- Scales of the OCP formats ---- */
+
+static bool has_scales(const plan *p)
+{
+    return mx_format_is_ocp(p->key.format) && p->key.op != MX_OP_QDQ;
+}
+
+/* Scales go by way of shared memory where records do and their rows allow. */
+static bool stages_scales(const plan *p)
+{
+    return has_scales(p) && p->staged == STAGED_CHUNKS;
+}
+
+static int scale_column_bytes(const plan *p)
+{
+    return p->block_m + COLUMN_PAD;
+}
+
+/* The scale of column v of a lane. */
+static mxe_addr scale_addr(mxe *e, const plan *p, const tile *t, const place *at, int v,
+                           bool for_load)
+{
+    mxe_addr addr = {.pointer = "s", .uniform = t->scales};
+    bool own_slot = stages_scales(p) && !for_load;
+    mxe_value column = own_slot ? at->slot_column : at->column;
+    mxe_value block = own_slot ? at->slot : at->block;
+    if (v)
+        column = mxe_add(e, column, mxe_i32(e, v));
+    if (stages_scales(p)) {
+        addr.pointer = NULL;
+        addr.uniform = mxe_i64(e, p->block_n * p->column_bytes);
+        addr.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, scale_column_bytes(p))), block);
+        return addr;
+    }
+    mxe_value columns = mxe_zext(e, column, MXE_I64);
+    if (e->simd_width > 1)
+        columns = mxe_add(e, columns, mxe_zext(e, mxe_lane(e), MXE_I64));
+    columns = mxe_mul(e, columns, mxe_param(e, "column_scales"));
+    addr.varying = mxe_add(e, columns,
+                           mxe_mul(e, mxe_zext(e, block, MXE_I64), mxe_param(e, "s_block_stride")));
+    return addr;
+}
+
+static void store_scale(mxe *e, const plan *p, const tile *t, const place *at, int v,
+                        mxe_value scale)
+{
+    mxe_value byte = mxe_zext(e, scale, MXE_I8);
+    mxe_store(e, scale_addr(e, p, t, at, v, false), MXE_I8, 1, 1, 0,
+              stages_scales(p) ? mxe_always() : at->live, &byte);
+}
+
+static mxe_value load_scale(mxe *e, const plan *p, const tile *t, const place *at, int v)
+{
+    mxe_value byte;
+    mxe_load(e, scale_addr(e, p, t, at, v, true), MXE_I8, 1, 1, 0, &byte);
+    return mxe_zext(e, byte, MXE_I32);
+}
+
+/* ---- Blocks ---- */
+
 static void pass_encode(mxe *e, const plan *p, const tile *t, const place *at)
 {
-    mxe_value raw[4 * 16], out[4 * 16];
+    mxe_value raw[4 * MX_MOST_ELEMENTS], out[4 * MX_MOST_ELEMENTS];
     load_elements(e, p, t, at, raw);
     for (int v = 0; v < p->vec; v++) {
         mx_codes codes;
         mx_record record;
-        mx_encode(e, &t->shape, raw + 16 * v, &codes);
+        mxe_value *column = raw + p->block_elements * v;
+        mx_encode(e, &t->shape, column, &codes);
         if (p->key.op == MX_OP_QDQ) {
-            mx_decode(e, &t->shape, &codes, raw + 16 * v, out + 16 * v);
+            mx_decode(e, &t->shape, &codes, column, out + p->block_elements * v);
             continue;
         }
+        if (has_scales(p))
+            store_scale(e, p, t, at, v, codes.header);
         mx_pack(e, &t->shape, &codes, &record);
         mxe_addr addr = record_addr(e, p, t, at, v, false);
         mx_record_store(e, &t->shape, &record, addr, p->record_align, p->staged ? 0 : p->flags,
@@ -242,15 +310,17 @@ static void pass_encode(mxe *e, const plan *p, const tile *t, const place *at)
 
 static void pass_decode(mxe *e, const plan *p, const tile *t, const place *at)
 {
-    mxe_value out[4 * 16];
+    mxe_value out[4 * MX_MOST_ELEMENTS];
     for (int v = 0; v < p->vec; v++) {
         mx_codes codes;
         mx_record record;
+        if (has_scales(p))
+            codes.header = load_scale(e, p, t, at, v);
         mx_record_to_load(&t->shape, &record);
         mxe_addr addr = record_addr(e, p, t, at, v, true);
         mx_record_load(e, &t->shape, &record, addr, p->record_align, p->staged ? 0 : p->flags);
         mx_unpack(e, &t->shape, &record, &codes);
-        mx_decode(e, &t->shape, &codes, NULL, out + 16 * v);
+        mx_decode(e, &t->shape, &codes, NULL, out + p->block_elements * v);
     }
     store_elements(e, p, t, at, out);
 }
@@ -263,31 +333,61 @@ static void pass_body(mxe *e, const plan *p, const tile *t, const place *at)
         pass_encode(e, p, t, at);
 }
 
-/* Moves the columns' images between shared and global memory, the program's threads side by side
- * along each column. */
-static void move_images(mxe *e, const plan *p, const tile *t, bool to_global)
+/* What the columns of a tile have in shared memory, a column's blocks side by side, and where that
+ * lies in global memory. */
+typedef struct images {
+    const char *pointer;
+    int block_bytes, piece_bytes; /* piece_bytes: of an access */
+    int lds, column_bytes; /* where the first column's image begins, and how far the next is */
+    mxe_value base, column_stride; /* i64: bytes */
+} images;
+
+/* Moves them between shared and global memory, the program's threads side by side along each
+ * column. */
+static void move_images(mxe *e, const plan *p, const tile *t, const images *of, bool to_global)
 {
-    int bytes = p->staged == STAGED_CHUNKS ? CHUNK : p->record_align;
-    int per_column = p->image_bytes / bytes, total = per_column * p->block_n;
+    int bytes = of->piece_bytes;
+    int per_column = p->block_m * of->block_bytes / bytes, total = per_column * p->block_n;
     mxe_type type = bytes == 2 ? MXE_I16 : MXE_I32;
-    mxe_value size = mxe_mul(e, t->blocks, mxe_i32(e, p->block_bytes));
-    mxe_value base = mxe_mul(e, t->packed, mxe_i64(e, p->block_bytes));
-    mxe_value column_stride = mxe_mul(e, mxe_param(e, "column_blocks"), mxe_i64(e, p->block_bytes));
+    mxe_value size = mxe_mul(e, t->blocks, mxe_i32(e, of->block_bytes));
     for (int first = 0; first < total; first += p->threads) {
         mxe_value index = mxe_add(e, t->thread, mxe_i32(e, first));
         mxe_value column = mxe_udiv(e, index, mxe_i32(e, per_column));
         mxe_value byte = mxe_sub(e, index, mxe_mul(e, column, mxe_i32(e, per_column)));
         byte = mxe_mul(e, byte, mxe_i32(e, bytes));
         mxe_value inside = mxe_and(e, mxe_ult(e, column, t->columns), mxe_ult(e, byte, size));
-        mxe_addr global = {.pointer = "p", .uniform = base};
-        global.varying = mxe_add(e, mxe_mul(e, mxe_zext(e, column, MXE_I64), column_stride),
+        mxe_addr global = {.pointer = of->pointer, .uniform = of->base};
+        global.varying = mxe_add(e, mxe_mul(e, mxe_zext(e, column, MXE_I64), of->column_stride),
                                  mxe_zext(e, byte, MXE_I64));
         mxe_addr image = {.pointer = NULL};
-        image.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, p->column_bytes)), byte);
+        if (of->lds)
+            image.uniform = mxe_i64(e, of->lds);
+        image.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, of->column_bytes)), byte);
         int items = bytes > 4 ? bytes / 4 : 1;
         mxe_copy(e, to_global ? global : image, to_global ? image : global, type, items, bytes,
                  p->flags, inside);
     }
+}
+
+static void move_all(mxe *e, const plan *p, const tile *t, bool to_global)
+{
+    images records = {.pointer = "p",
+                      .block_bytes = p->block_bytes,
+                      .piece_bytes = p->staged == STAGED_CHUNKS ? CHUNK : p->record_align,
+                      .column_bytes = p->column_bytes};
+    records.base = mxe_mul(e, t->packed, mxe_i64(e, p->block_bytes));
+    records.column_stride = mxe_mul(e, mxe_param(e, "column_blocks"), mxe_i64(e, p->block_bytes));
+    move_images(e, p, t, &records, to_global);
+    if (!stages_scales(p))
+        return;
+    images scales = {.pointer = "s",
+                     .block_bytes = 1,
+                     .piece_bytes = SCALE_PIECE,
+                     .lds = p->block_n * p->column_bytes,
+                     .column_bytes = scale_column_bytes(p),
+                     .base = t->scales};
+    scales.column_stride = mxe_param(e, "column_scales");
+    move_images(e, p, t, &scales, to_global);
 }
 
 static void tile_on_gpu(mxe *e, const plan *p, tile *t)
@@ -295,7 +395,7 @@ static void tile_on_gpu(mxe *e, const plan *p, tile *t)
     mxe_loop loop;
     t->thread = mxe_add(e, mxe_mul(e, mxe_warp(e), mxe_i32(e, p->lanes)), mxe_lane(e));
     if (p->staged && p->key.op == MX_OP_FROM) {
-        move_images(e, p, t, false);
+        move_all(e, p, t, false);
         mxe_barrier(e);
     }
     mxe_value pass = mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_i64(e, p->passes), mxe_i64(e, 1));
@@ -304,7 +404,7 @@ static void tile_on_gpu(mxe *e, const plan *p, tile *t)
     mxe_for_end(e, &loop);
     if (p->staged && p->key.op == MX_OP_TO) {
         mxe_barrier(e);
-        move_images(e, p, t, true);
+        move_all(e, p, t, true);
     }
 }
 
@@ -312,7 +412,7 @@ static void tile_on_gpu(mxe *e, const plan *p, tile *t)
 static void columns_on_host(mxe *e, const plan *p, const tile *t, mxe_value block)
 {
     mxe_loop loop;
-    place at = {.block = block, .slot = block, .rows = rows_of(e, t, block), .live = mxe_always()};
+    place at = {.block = block, .slot = block, .rows = rows_of(e, p, t, block), .live = mxe_always()};
     mxe_value columns = mxe_zext(e, t->columns, MXE_I64);
     mxe_value whole = mxe_and(e, columns, mxe_i64(e, ~(int64_t)(p->lanes - 1)));
     mxe_value n = mxe_for_begin(e, &loop, mxe_i64(e, 0), whole, mxe_i64(e, p->lanes));
@@ -337,7 +437,7 @@ static void tile_on_host(mxe *e, const plan *p, const tile *t)
     mxe_value m =
         mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_zext(e, t->blocks, MXE_I64), mxe_i64(e, 1));
     mxe_value block = mxe_zext(e, m, MXE_I32);
-    mxe_value end = mxe_mul(e, mxe_add(e, m, mxe_i64(e, 1)), mxe_i64(e, MX_BLOCK_ELEMENTS));
+    mxe_value end = mxe_mul(e, mxe_add(e, m, mxe_i64(e, 1)), mxe_i64(e, p->block_elements));
     if (p->even) {
         columns_on_host(e, &whole, t, block);
     } else {
@@ -369,7 +469,7 @@ static void place_tile(mxe *e, const plan *p, tile *t)
     mxe_value along_axis = mxe_ne(e, mxe_param(e, "axis_first"), zero);
     mxe_value m = mxe_mul(e, mxe_select(e, along_axis, minor, major), mxe_i64(e, p->block_m));
     mxe_value n = mxe_mul(e, mxe_select(e, along_axis, major, minor), mxe_i64(e, p->block_n));
-    mxe_value element = mxe_mul(e, m, mxe_i64(e, MX_BLOCK_ELEMENTS));
+    mxe_value element = mxe_mul(e, m, mxe_i64(e, p->block_elements));
     mxe_value size = mxe_i64(e, p->elem_bytes);
     if (p->key.op != MX_OP_FROM) {
         x = mxe_add(e, x, mxe_add(e, mxe_mul(e, element, mxe_param(e, "x_axis_stride")), n));
@@ -381,12 +481,15 @@ static void place_tile(mxe *e, const plan *p, tile *t)
     }
     row = mxe_add(e, row, mxe_mul(e, n, mxe_param(e, "row_stride0")));
     t->packed = mxe_add(e, mxe_mul(e, row, bpr), m);
+    if (has_scales(p))
+        t->scales = mxe_add(e, mxe_mul(e, row, mxe_param(e, "s_row_stride")),
+                            mxe_mul(e, m, mxe_param(e, "s_block_stride")));
     mxe_value blocks = mxe_umin(e, mxe_sub(e, bpr, m), mxe_i64(e, p->block_m));
     mxe_value columns = mxe_umin(e, mxe_sub(e, mxe_param(e, "size0"), n), mxe_i64(e, p->block_n));
     t->blocks = mxe_zext(e, blocks, MXE_I32);
     t->columns = mxe_zext(e, columns, MXE_I32);
     mxe_value left = mxe_sub(e, mxe_param(e, "len"), element);
-    left = mxe_umin(e, left, mxe_i64(e, MX_BLOCK_ELEMENTS * p->block_m));
+    left = mxe_umin(e, left, mxe_i64(e, p->block_elements * p->block_m));
     t->rows = mxe_zext(e, left, MXE_I32);
 }
 
@@ -394,7 +497,8 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
 {
     plan p = plan_of(spec);
     tile t = {
-        .shape = {p.key.format, p.key.dtype, p.key.profile, 1, MX_BLOCK_ELEMENTS, mxe_i32(e, 0)}};
+        .shape = {p.key.format, p.key.dtype, p.key.profile, 1, p.block_elements, mxe_i32(e, 0)}};
+    t.shape.hardware = p.hardware;
     if (kernel->lds_bytes)
         mxe_lds_reserve(e, kernel->lds_bytes);
     place_tile(e, &p, &t);
@@ -421,7 +525,8 @@ static const mxgen_param params[] = {
 
 static int lds_bytes(const plan *p)
 {
-    return p->staged ? p->block_n * p->column_bytes : 0;
+    int scales = stages_scales(p) ? p->block_n * scale_column_bytes(p) : 0;
+    return p->staged ? p->block_n * p->column_bytes + scales : 0;
 }
 
 static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
@@ -470,6 +575,21 @@ static bool explored_shape(const plan *p)
     return false;
 }
 
+/* OCP formats, on GPUs: two lengths and widths of whole rows with scales that are staged, and what
+ * takes ragged rows or any scales. */
+static bool explored_ocp(const mxgen_spec *spec, const plan *p)
+{
+    int word = 4 / p->elem_bytes, order = mxgen_spec_param(spec, "ORDER");
+    if (!p->flags || p->warps != 4 || order != (p->key.op == MX_OP_TO) || p->block_n != 32 * p->vec)
+        return false;
+    if (p->key.op == MX_OP_QDQ)
+        return p->block_m == 8 && p->vec == word;
+    if (p->staged == STAGED_CHUNKS && p->even)
+        return p->block_m <= 16 && (p->vec == word || p->vec == 2 * word);
+    return p->block_m == 8 && !p->even && p->vec == (p->staged == STAGED_CHUNKS ? word : 1) &&
+           p->staged;
+}
+
 /* The declared set: GPUs, one or two words a load, every way of staging, rows of whole blocks or
  * not, both orders of tiles; qdq, whose tiles are free, in three shapes. */
 static bool explored(const mxgen_spec *spec)
@@ -479,6 +599,8 @@ static bool explored(const mxgen_spec *spec)
     if (spec->target->simd_width > 1)
         return p.block_m == 16 && p.block_n == 128 && !p.flags && !p.even &&
                mxgen_spec_param(spec, "ORDER") == 0;
+    if (mx_format_is_ocp(p.key.format))
+        return explored_ocp(spec, &p);
     if (!p.flags)
         return false;
     if (explored_shape(&p) && p.key.profile == MX_PROFILE_PACKED)
@@ -496,7 +618,7 @@ static bool explored(const mxgen_spec *spec)
 static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name, unsigned flags)
 {
     int align_bytes = p->vec * p->elem_bytes;
-    long long most = 0x7fffffffLL / (p->block_m + 1) / MX_BLOCK_ELEMENTS / p->elem_bytes;
+    long long most = 0x7fffffffLL / (p->block_m + 1) / p->block_elements / p->elem_bytes;
     mxgen_kernel_pointer(kernel, name, flags, align_bytes);
     mxgen_kernel_rule(kernel, "the tensor is aligned to the loads", "%s_align >= %d", name,
                       align_bytes);
@@ -508,6 +630,20 @@ static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name
                           "%s_axis_stride %% %d == 0 && dim1_%s_stride %% %d == 0 && "
                           "dim2_%s_stride %% %d == 0 && dim3_%s_stride %% %d == 0",
                           name, p->vec, name, p->vec, name, p->vec, name, p->vec);
+}
+
+static void describe_scales(mxgen_kernel *kernel, const plan *p)
+{
+    mx_describe_scales(kernel, &p->key);
+    mx_describe_options(kernel, &p->key, false);
+    if (!has_scales(p))
+        return;
+    mxgen_kernel_scalar(kernel, "column_scales", MXE_ARG_I64, "dim0_row_stride * s_row_stride");
+    if (stages_scales(p))
+        mxgen_kernel_rule(kernel, "a row's scales are whole words side by side",
+                          "s_block_stride == 1 && bpr %% %d == 0 && s_row_stride %% %d == 0 && "
+                          "s_align >= %d",
+                          SCALE_PIECE, SCALE_PIECE, SCALE_PIECE);
 }
 
 static void describe_packed(mxgen_kernel *kernel, const plan *p)
@@ -532,7 +668,7 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     mxgen_kernel_rule(kernel, "one to four row dimensions are left after merging",
                       "n_dims >= 1 && n_dims <= %d", OUTER_DIMS + 1);
     if (p.even)
-        mxgen_kernel_rule(kernel, "rows are whole blocks", "len %% %d == 0", MX_BLOCK_ELEMENTS);
+        mxgen_kernel_rule(kernel, "rows are whole blocks", "len %% %d == 0", p.block_elements);
     if (p.vec > 1)
         mxgen_kernel_rule(kernel, "the inner dimension is a multiple of VEC",
                           "dim0_size %% %d == 0", p.vec);
@@ -542,6 +678,7 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         describe_packed(kernel, &p);
     if (p.key.op != MX_OP_TO)
         describe_plain(kernel, &p, "y", mx_pointer_flags(p.key.op, true));
+    describe_scales(kernel, &p);
     mxgen_kernel_scalar(kernel, "minor_tiles", MXE_ARG_I64, "%s", axis_first ? m_tiles : n_tiles);
     mxgen_kernel_scalar(kernel, "major_tiles", MXE_ARG_I64, "%s", axis_first ? n_tiles : m_tiles);
     mxgen_kernel_scalar(kernel, "axis_first", MXE_ARG_I64, "%d", axis_first);
@@ -568,6 +705,8 @@ static double cost(const mxgen_spec *spec)
     double cost = 1.0 + (p.even ? 0.0 : 0.1);
     if (p.key.op != MX_OP_QDQ)
         cost += p.staged == STAGED_CHUNKS ? 0.0 : p.staged == STAGED_PIECES ? 0.2 : 0.4;
+    if (mx_format_is_ocp(p.key.format))
+        return cost + (p.block_m == 16 ? 0.0 : 0.01) + (p.vec == word ? 0.0 : 0.02);
     bool small = p.block_bytes <= 12, long_runs = p.elem_bytes == 2 && small;
     if (from)
         cost += p.block_m == 32 ? (long_runs ? 0.0 : 0.02) : p.warps == 8 ? 0.01 : 0.03;
@@ -583,7 +722,7 @@ static const char *const launch_params[] = {"ORDER", NULL};
 
 const mxgen_template mx_tiles_template = {
     .name = "mx_tiles",
-    .formats = MX_PACKED_FORMATS,
+    .formats = MX_ALL_FORMATS,
     .layouts = 1u << MX_LAYOUT_TILES,
     .params = params,
     .n_params = sizeof(params) / sizeof(params[0]),

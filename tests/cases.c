@@ -100,13 +100,18 @@ int64_t mx_case_elements(const mx_case *c)
     return n;
 }
 
-int64_t mx_case_blocks(const mx_case *c)
+static int64_t blocks_of(const mx_case *c, int64_t block_elements)
 {
     int axis = c->axis < 0 ? c->axis + c->ndim : c->axis;
     int64_t rows = 1;
     for (int i = 0; i < c->ndim; i++)
         rows *= i == axis ? 1 : c->shape[i];
-    return rows * ((c->shape[axis] + MX_BLOCK_ELEMENTS - 1) / MX_BLOCK_ELEMENTS);
+    return rows * ((c->shape[axis] + block_elements - 1) / block_elements);
+}
+
+int64_t mx_case_blocks(const mx_case *c)
+{
+    return blocks_of(c, MX_BLOCK_ELEMENTS);
 }
 
 static void plain_strides(const mx_case *c, int64_t strides[MX_CASE_MAX_DIMS])
@@ -139,7 +144,7 @@ int64_t mx_case_plain_bytes(const mx_case *c, mx_dtype dtype)
 static void packed_geometry(const mx_case *c, mx_format format, int64_t shape[2],
                             int64_t strides[2])
 {
-    shape[0] = mx_case_blocks(c);
+    shape[0] = blocks_of(c, mx_format_get(format)->block_elements);
     shape[1] = mx_format_get(format)->block_bytes;
     strides[1] = c->packed_byte_stride ? c->packed_byte_stride : 1;
     strides[0] = shape[1] * strides[1] + c->packed_block_gap;

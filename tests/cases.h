@@ -48,7 +48,7 @@ size_t mx_case_count(void);
 const mx_case *mx_case_at(size_t index); /* NULL past the end */
 const char *mx_values_name(mx_values values);
 
-/* Blocks of the packed form and elements of the plain one. */
+/* Blocks of the packed formats, of 16, and elements of the plain tensor. */
 int64_t mx_case_blocks(const mx_case *c);
 int64_t mx_case_elements(const mx_case *c);
 /* Memory that the tensors span, offsets included. */

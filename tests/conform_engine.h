@@ -114,6 +114,27 @@ void conform_check_bytes(conform *run, const conform_geometry *geometry, mx_op o
 const conform_options *conform_get_options(const conform *run);
 void conform_skip(conform *run, const char *what, const char *why);
 
+/* For checks with tensors of their own (conform_ocp.c). */
+mxrt_device *conform_device(conform *run, mxrt_device_info *info); /* info may be NULL */
+int conform_is_host(const conform *run);
+/* Memory of the input, the output and the scales: 0, 1, 2. */
+conform_memory *conform_memory_of(conform *run, int side);
+/* Counts a failure and prints it unless there were many. */
+void conform_report(conform *run, const char *variant, const char *what, const char *why);
+/* A run of a variant (NULL: of the best) has ended; failures were reported. */
+void conform_count(conform *run, const char *variant, int passed);
+/* Moves the variants that the options and flags ask for to the front and returns their number. */
+size_t conform_choose(conform *run, const char **names, size_t n, unsigned flags);
+/* Whether the pack has kernels of the key that the options ask for. */
+int conform_has(const conform *run, mx_op op, mx_format format, mx_dtype dtype);
+
+/* ---- The OCP formats (conform_ocp.c), as sections ---- */
+
+void conform_run_ocp_memory(conform *run);
+void conform_run_ocp_values(conform *run);
+void conform_run_ocp_patterns(conform *run);
+void conform_run_ocp_reach(conform *run);
+
 /* ---- Sections (conform_sections.c) ---- */
 
 typedef struct conform_section {

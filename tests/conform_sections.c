@@ -396,6 +396,10 @@ const conform_section conform_sections[] = {
     {"values", run_values},
     {"bit patterns", run_sweeps},
     {"several programs", run_large},
+    {"OCP formats, memory", conform_run_ocp_memory},
+    {"OCP formats, values", conform_run_ocp_values},
+    {"OCP formats, bit patterns", conform_run_ocp_patterns},
+    {"OCP formats, all variants", conform_run_ocp_reach},
     {"all variants", run_reach},
 };
 const size_t conform_n_sections = sizeof(conform_sections) / sizeof(conform_sections[0]);

@@ -66,7 +66,8 @@ struct conform {
     const char *target;      /* of the pack's, the one that counts here */
     known_variant *variants; /* by name */
     size_t n_variants;
-    conform_memory in_memory, out_memory;
+    unsigned dtypes[MX_OP_COUNT][MX_FORMAT_COUNT]; /* bit sets: those that the pack has kernels for */
+    conform_memory in_memory, out_memory, scale_memory;
     image elements, records; /* of the problem, side by side */
     image input, blocks, mask, poison, expected, found;
     conform_totals totals;
@@ -111,12 +112,12 @@ static size_t print_case(char *text, size_t size, const char *label, const mx_ca
     return used < size ? used : size;
 }
 
-static void describe(const problem *p, const char *variant, int placement, char *text, size_t size)
+static void describe(const problem *p, int placement, char *text, size_t size)
 {
     const conform_geometry *g = p->geometry;
     size_t used = (size_t)snprintf(
-        text, size, "%s: %s %s %s %s, case %s, %s, values %s position %d seed %llu%s; shape",
-        variant, mx_op_name(p->op), mx_format_get(p->format)->name, mx_dtype_get(p->dtype)->name,
+        text, size, "%s %s %s %s, case %s, %s, values %s position %d seed %llu%s; shape",
+        mx_op_name(p->op), mx_format_get(p->format)->name, mx_dtype_get(p->dtype)->name,
         mx_profile_name(p->profile), g->name, placement_names[placement],
         p->source ? conform_values_name(p->source->values) : "file",
         p->source ? p->source->position : 0, p->source ? (unsigned long long)p->source->seed : 0ULL,
@@ -140,10 +141,13 @@ static void on_crash(int signal_number)
     char text[1024];
     const problem *p = under_way.problem;
     if (p) {
-        describe(p, under_way.variant, under_way.placement, text, sizeof(text) - 1);
+        const char *variant = under_way.variant;
+        describe(p, under_way.placement, text, sizeof(text) - 1);
         size_t length = strlen(text);
         text[length] = '\n';
-        if (write(STDERR_FILENO, "crashed: ", 9) < 0 || write(STDERR_FILENO, text, length + 1) < 0)
+        if (write(STDERR_FILENO, "crashed: ", 9) < 0 ||
+            write(STDERR_FILENO, variant, strlen(variant)) < 0 ||
+            write(STDERR_FILENO, ": ", 2) < 0 || write(STDERR_FILENO, text, length + 1) < 0)
             _exit(3);
     }
     signal(signal_number, SIG_DFL);
@@ -157,16 +161,20 @@ static void catch_crashes(void)
         signal(signals[i], on_crash);
 }
 
-static void fail(conform *run, const setting *s, const char *variant, const char *why)
+void conform_report(conform *run, const char *variant, const char *what, const char *why)
 {
-    char text[1024];
     run->totals.failed++;
     if (run->n_reports++ == MAX_REPORTS)
         fprintf(stderr, "more failures are counted, not printed\n");
-    if (run->n_reports > MAX_REPORTS)
-        return;
-    describe(s->problem, variant, s->placement, text, sizeof(text));
-    fprintf(stderr, "FAILED %s\n  %s\n", text, why);
+    if (run->n_reports <= MAX_REPORTS)
+        fprintf(stderr, "FAILED %s: %s\n  %s\n", variant, what, why);
+}
+
+static void fail(conform *run, const setting *s, const char *variant, const char *why)
+{
+    char text[1024];
+    describe(s->problem, s->placement, text, sizeof(text));
+    conform_report(run, variant, text, why);
 }
 
 /* Names the element or block that a byte of the output belongs to. */
@@ -461,29 +469,16 @@ static int in_set(unsigned set, int value)
     return !set || (set >> value & 1);
 }
 
-static void skip_problem(conform *run, const setting *s)
+int conform_has(const conform *run, mx_op op, mx_format format, mx_dtype dtype)
 {
-    char text[1024];
-    if (run->totals.skipped++ >= MAX_REPORTS)
-        return;
-    describe(s->problem, "no kernel applies", s->placement, text, sizeof(text));
-    fprintf(stderr, "skipped: %s\n", text);
+    return run->dtypes[op][format] >> dtype & 1;
 }
 
-static void check_variants(conform *run, setting *s)
+/* Known variants among the names, and which of them flags and options choose. */
+static size_t choose_variants(conform *run, const char *const *names, size_t n, unsigned flags,
+                              known_variant **list)
 {
-    const char *names[MAX_VARIANTS];
-    known_variant *list[MAX_VARIANTS];
-    mx_error error = {MX_OK, ""};
-    size_t n = 0, n_known = 0, most = run->options.variants_per_request;
-    unsigned flags = s->problem->flags;
-    int has_blocks = mx_case_blocks(&s->problem->geometry->x) > 0;
-    mx_status status =
-        mxrt_plan_variants(run->device, &s->request, names, MAX_VARIANTS, &n, &error);
-    if (status) {
-        fail(run, s, "(list)", error.message);
-        return;
-    }
+    size_t n_known = 0, n_chosen = 0, most = run->options.variants_per_request;
     for (size_t i = 0; i < n && i < MAX_VARIANTS; i++) {
         known_variant *known = find_variant(run, names[i]);
         if (known && in_set(run->options.layouts, (int)known->layout))
@@ -492,18 +487,82 @@ static void check_variants(conform *run, setting *s)
     if (flags & (CONFORM_UNREACHED_ONLY | CONFORM_LARGE)) {
         for (size_t i = 0; i < n_known; i++) {
             if (flags & CONFORM_LARGE ? !list[i]->large_runs++ : !list[i]->runs)
-                check_variant(run, s, list[i]->name, list[i]);
+                list[n_chosen++] = list[i];
         }
-        return;
+        return n_chosen;
     }
     if (most && most < n_known) {
         least_covered(list, n_known, most);
         n_known = most;
     }
-    if (flags & CONFORM_BEST_ONLY)
-        n_known = 0;
-    for (size_t i = 0; i < n_known; i++)
+    return flags & CONFORM_BEST_ONLY ? 0 : n_known;
+}
+
+size_t conform_choose(conform *run, const char **names, size_t n, unsigned flags)
+{
+    known_variant *list[MAX_VARIANTS];
+    n = choose_variants(run, names, n, flags, list);
+    for (size_t i = 0; i < n; i++)
+        names[i] = list[i]->name;
+    return n;
+}
+
+void conform_count(conform *run, const char *variant, int passed)
+{
+    known_variant *known = variant ? find_variant(run, variant) : NULL;
+    if (passed)
+        run->totals.passed++;
+    if (known) {
+        known->runs++;
+        known->failures += !passed;
+    }
+}
+
+mxrt_device *conform_device(conform *run, mxrt_device_info *info)
+{
+    if (info)
+        *info = run->info;
+    return run->device;
+}
+
+int conform_is_host(const conform *run)
+{
+    return run->is_host;
+}
+
+conform_memory *conform_memory_of(conform *run, int side)
+{
+    return side == 0 ? &run->in_memory : side == 1 ? &run->out_memory : &run->scale_memory;
+}
+
+static void skip_problem(conform *run, const setting *s)
+{
+    char text[1024];
+    if (run->totals.skipped++ >= MAX_REPORTS)
+        return;
+    describe(s->problem, s->placement, text, sizeof(text));
+    fprintf(stderr, "skipped: no kernel applies: %s\n", text);
+}
+
+static void check_variants(conform *run, setting *s)
+{
+    const char *names[MAX_VARIANTS];
+    known_variant *list[MAX_VARIANTS];
+    mx_error error = {MX_OK, ""};
+    size_t n = 0;
+    unsigned flags = s->problem->flags;
+    int has_blocks = mx_case_blocks(&s->problem->geometry->x) > 0;
+    mx_status status =
+        mxrt_plan_variants(run->device, &s->request, names, MAX_VARIANTS, &n, &error);
+    if (status) {
+        fail(run, s, "(list)", error.message);
+        return;
+    }
+    size_t n_chosen = choose_variants(run, names, n, flags, list);
+    for (size_t i = 0; i < n_chosen; i++)
         check_variant(run, s, list[i]->name, list[i]);
+    if (flags & (CONFORM_UNREACHED_ONLY | CONFORM_LARGE))
+        return;
     if (n || run->is_host || !has_blocks)
         check_variant(run, s, NULL, NULL);
     if (!n && has_blocks)
@@ -636,17 +695,20 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Whether the options ask for the variant, which is one of this device's. */
-static int wanted(const conform *run, const mxrt_variant_info *info, mx_layout *layout)
+static int wanted(conform *run, const mxrt_variant_info *info, mx_layout *layout)
 {
     const conform_options *options = &run->options;
     mx_op op;
     mx_format format;
     mx_dtype dtype;
-    return !strcmp(info->target, run->target) && !mx_op_parse(info->op, &op) &&
-           !mx_format_parse(info->format, &format) && !mx_dtype_parse(info->dtype, &dtype) &&
-           !mx_layout_parse(info->layout, layout) && in_set(options->ops, (int)op) &&
-           in_set(options->formats, (int)format) && in_set(options->dtypes, (int)dtype) &&
-           in_set(options->layouts, (int)*layout);
+    if (strcmp(info->target, run->target) || mx_op_parse(info->op, &op) ||
+        mx_format_parse(info->format, &format) || mx_dtype_parse(info->dtype, &dtype) ||
+        mx_layout_parse(info->layout, layout) || !in_set(options->ops, (int)op) ||
+        !in_set(options->formats, (int)format) || !in_set(options->dtypes, (int)dtype) ||
+        !in_set(options->layouts, (int)*layout))
+        return 0;
+    run->dtypes[op][format] |= 1u << dtype;
+    return 1;
 }
 
 /* The device's own target; a host may run kernels for lesser ones if the pack has no better. */
@@ -713,6 +775,7 @@ mx_status conform_create(const conform_options *options, conform **out, mx_error
     }
     conform_memory_init(&run->in_memory, run->device, run->is_host);
     conform_memory_init(&run->out_memory, run->device, run->is_host);
+    conform_memory_init(&run->scale_memory, run->device, run->is_host);
     catch_crashes();
     *out = run;
     return MX_OK;
@@ -729,6 +792,7 @@ void conform_destroy(conform *run)
     if (run->device) {
         conform_memory_finish(&run->in_memory);
         conform_memory_finish(&run->out_memory);
+        conform_memory_finish(&run->scale_memory);
     }
     free(run->variants);
     mxrt_pack_close(run->pack);

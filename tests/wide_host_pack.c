@@ -20,7 +20,13 @@ int main(int argc, char **argv)
     target.cpu = narrow->cpu;
     target.features = narrow->features;
     const mxgen_target *targets = &target;
-    mxgen_build_options options = {.targets = &targets, .n_targets = 1, .filter = {.max_rank = 1}};
+    /* Of the OCP formats one with each number of bits a code; others differ in constants. */
+    const mx_format formats[] = {MX_FORMAT_MX9,        MX_FORMAT_MX6,  MX_FORMAT_MX4,
+                                 MX_FORMAT_MXFP6_E3M2, MX_FORMAT_MXINT8};
+    mxgen_filter filter = {.formats = formats,
+                           .n_formats = sizeof(formats) / sizeof(formats[0]),
+                           .max_rank = 1};
+    mxgen_build_options options = {.targets = &targets, .n_targets = 1, .filter = filter};
     if (mxgen_build_pack(&options, argv[1], NULL, &error)) {
         fprintf(stderr, "%s\n", error.message);
         return 1;

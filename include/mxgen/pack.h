@@ -41,6 +41,10 @@
  *   s_align s_row_stride s_block_stride
  *                                the same of scales; bytes between scales of rows, of blocks
  *   tile_m                       rows that 32 x 32 tiles are counted in; 1 without 2-D scales
+ *   scale_rule rounding seed_low seed_high zero_byte min_byte min_amax plus_zero nan_scale overflow
+ *   two_d hadamard               the fields of mx_ocp_options: enums as numbers, the seed as two words
+ *                                (0 where rounding does not use it), min_amax as the bits of its f32,
+ *                                switches as 0 or 1
  *   n_dims                       row dimensions left after merging, without those of size 1
  *   dimK_size dimK_row_stride dimK_x_stride dimK_y_stride, K = 0 .. MXPACK_MAX_ROW_DIMS-1
  *       row r has coordinate (r / row_stride) % size in dimension K and lies at the sum of

@@ -34,8 +34,12 @@ static mx_status fill_packed(tool_point *point, const tool_engine *engine, mx_er
         status = fill_plain(point, engine, data, err);
     if (status == MX_OK) {
         mx_case_plain(point->shape, point->dtype, engine->info.dl_device, data, &plain);
-        status = mxrt_convert_to(engine->device, point->format, point->shape->axis, &plain.tensor,
-                                 &point->in.tensor, NULL, err);
+        status = point->has_scales
+                     ? mxrt_ocp_quantize(engine->device, point->format, NULL, point->shape->axis,
+                                         &plain.tensor, &point->in.tensor, &point->scales.tensor,
+                                         NULL, err)
+                     : mxrt_convert_to(engine->device, point->format, point->shape->axis,
+                                       &plain.tensor, &point->in.tensor, NULL, err);
     }
     if (status == MX_OK)
         status = mxrt_device_synchronize(engine->device, NULL, err);
@@ -47,27 +51,45 @@ void point_finish(tool_point *point)
 {
     measure_ring_finish(&point->in_ring);
     measure_ring_finish(&point->out_ring);
+    measure_ring_finish(&point->scale_ring);
     measure_copy_finish(&point->copy);
 }
 
-/* What must move: every element and every packed byte, once, without gaps. */
+/* Shape of the scales; [0, 0] where there are none. */
+static mx_status scales_shape(const tool_point *point, int64_t shape[2], mx_error *err)
+{
+    int64_t data[2];
+    shape[0] = shape[1] = 0;
+    if (!mx_format_is_ocp(point->format) || point->op == MX_OP_QDQ)
+        return MX_OK;
+    return mxrt_ocp_shape(point->format, NULL, point->shape->ndim, point->shape->shape,
+                          point->shape->axis, data, shape, err);
+}
+
+/* What must move: every element, packed byte and scale, once, without gaps. */
 static mx_status count_bytes(tool_point *point, mx_error *err)
 {
     const mx_case *shape = point->shape;
     st_dtype dtype = point->dtype == MX_DTYPE_F32 ? ST_F32 : ST_F16; /* for the size alone */
-    int64_t plain = 0, blocks = 0, block_bytes = 0;
+    int64_t plain = 0, blocks = 0, block_bytes = 0, scales[2];
     mx_status status = st_tensor_bytes(dtype, (size_t)shape->ndim, shape->shape, &plain, err);
     if (status == MX_OK)
         status = mxrt_packed_shape(point->format, shape->ndim, shape->shape, shape->axis, &blocks,
                                    &block_bytes, err);
     if (status == MX_OK)
-        point->moved_bytes = plain + (point->op == MX_OP_QDQ ? plain : blocks * block_bytes);
+        status = scales_shape(point, scales, err);
+    if (status == MX_OK)
+        point->moved_bytes =
+            plain + (point->op == MX_OP_QDQ ? plain : blocks * block_bytes) + scales[0] * scales[1];
     return status;
 }
 
-/* Both tensors, with slot 0 of each at an address. */
-static void set_tensors(tool_point *point, const tool_engine *engine, void *in, void *out)
+/* All tensors, with slot 0 of each at an address. */
+static mx_status set_tensors(tool_point *point, const tool_engine *engine, void *in, void *out,
+                             void *scales, mx_error *err)
 {
+    const DLDataType bytes = {.code = kDLUInt, .bits = 8, .lanes = 1};
+    int64_t scales_dims[2];
     const mx_case *shape = point->shape;
     const DLDevice device = engine->info.dl_device;
     if (point->op == MX_OP_FROM)
@@ -78,14 +100,19 @@ static void set_tensors(tool_point *point, const tool_engine *engine, void *in, 
         mx_case_packed(shape, point->format, device, out, &point->out);
     else
         mx_case_plain(shape, point->dtype, device, out, &point->out);
+    mx_status status = scales_shape(point, scales_dims, err);
+    point->has_scales = status == MX_OK && scales_dims[1] > 0;
+    if (point->has_scales)
+        mx_case_contiguous(bytes, device, 2, scales_dims, scales, &point->scales);
+    return status;
 }
 
 mx_status point_place(tool_point *point, const tool_engine *engine, mx_error *err)
 {
     /* Far apart, and on pages, as memory would be. */
-    const uintptr_t in = (uintptr_t)1 << 40, out = (uintptr_t)1 << 45;
-    set_tensors(point, engine, (void *)in, (void *)out);
-    return count_bytes(point, err);
+    const uintptr_t in = (uintptr_t)1 << 40, out = (uintptr_t)1 << 45, scales = (uintptr_t)1 << 44;
+    mx_status status = set_tensors(point, engine, (void *)in, (void *)out, (void *)scales, err);
+    return status == MX_OK ? count_bytes(point, err) : status;
 }
 
 mx_status point_init(tool_point *point, const tool_engine *engine, unsigned flags, mx_error *err)
@@ -94,7 +121,10 @@ mx_status point_init(tool_point *point, const tool_engine *engine, unsigned flag
     int64_t packed_bytes = mx_case_packed_bytes(shape, point->format);
     int64_t plain_bytes = mx_case_plain_bytes(shape, point->dtype);
     int in_packed = point->op == MX_OP_FROM, out_packed = point->op == MX_OP_TO;
+    int64_t scales[2];
     mx_status status = count_bytes(point, err);
+    if (status == MX_OK)
+        status = scales_shape(point, scales, err);
     if (status != MX_OK)
         return status;
     int n = flags & POINT_ROTATE ? measure_slots(&engine->info, point->moved_bytes) : 1;
@@ -103,9 +133,13 @@ mx_status point_init(tool_point *point, const tool_engine *engine, unsigned flag
     if (status == MX_OK)
         status = measure_ring_init(&point->out_ring, engine->device,
                                    out_packed ? packed_bytes : plain_bytes, n, err);
+    if (status == MX_OK && scales[1] > 0)
+        status =
+            measure_ring_init(&point->scale_ring, engine->device, scales[0] * scales[1], n, err);
     if (status == MX_OK)
-        set_tensors(point, engine, measure_ring_at(&point->in_ring, 0),
-                    measure_ring_at(&point->out_ring, 0));
+        status = set_tensors(point, engine, measure_ring_at(&point->in_ring, 0),
+                             measure_ring_at(&point->out_ring, 0),
+                             scales[1] > 0 ? measure_ring_at(&point->scale_ring, 0) : NULL, err);
     if (status == MX_OK)
         status = measure_ring_touch(&point->out_ring, err);
     if (status == MX_OK && flags & POINT_COPY)
@@ -115,6 +149,9 @@ mx_status point_init(tool_point *point, const tool_engine *engine, unsigned flag
                            : fill_plain(point, engine, measure_ring_at(&point->in_ring, 0), err);
     if (status == MX_OK)
         status = measure_ring_replicate(&point->in_ring, err);
+    if (status == MX_OK && point->has_scales)
+        status = in_packed ? measure_ring_replicate(&point->scale_ring, err)
+                           : measure_ring_touch(&point->scale_ring, err);
     return status;
 }
 
@@ -125,7 +162,8 @@ mxrt_plan_request point_request(const tool_point *point)
                                .profile = MX_PROFILE_PACKED,
                                .axis = point->shape->axis,
                                .in = &point->in.tensor,
-                               .out = &point->out.tensor};
+                               .out = &point->out.tensor,
+                               .scales = point->has_scales ? &point->scales.tensor : NULL};
 }
 
 /* The first element of a slot's tensor; `tensor` is slot 0's. */
@@ -141,6 +179,10 @@ mx_status point_run(void *user, mxrt_stream stream, mx_error *err)
     tool_point *point = kernel->point;
     int slot = point->in_ring.next;
     point->in_ring.next = (slot + 1) % point->in_ring.n;
-    return mxrt_plan_run(kernel->plan, slot_data(&point->in_ring, slot, &point->in),
-                         slot_data(&point->out_ring, slot, &point->out), stream, err);
+    void *in = slot_data(&point->in_ring, slot, &point->in);
+    void *out = slot_data(&point->out_ring, slot, &point->out);
+    if (!point->has_scales)
+        return mxrt_plan_run(kernel->plan, in, out, stream, err);
+    return mxrt_plan_run_scaled(kernel->plan, in, out,
+                                slot_data(&point->scale_ring, slot, &point->scales), stream, err);
 }

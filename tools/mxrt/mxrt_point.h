@@ -12,9 +12,11 @@ typedef struct tool_point {
     mx_format format;
     mx_dtype dtype;
     const mx_case *shape;
-    int64_t moved_bytes; /* each element and packed byte once */
+    int64_t moved_bytes; /* each element, packed byte and scale once */
     mx_case_tensor in, out;
-    measure_ring in_ring, out_ring;
+    mx_case_tensor scales; /* OCP formats, contiguous; of no other */
+    int has_scales;
+    measure_ring in_ring, out_ring, scale_ring;
     measure_copy copy;
 } tool_point;
 

@@ -1,0 +1,30 @@
+/* What the OCP formats (mxgen/ocp.h) do in the block algorithm: one scale a block, in a tensor of
+ * its own, and codes of 4, 6 or 8 bits. */
+#ifndef MXGEN_MX_OCP_H
+#define MXGEN_MX_OCP_H
+
+#include <mxgen/ocp.h>
+
+#include "templates/mx_block.h"
+
+/* mx_encode, mx_decode, mx_pack, mx_record_to_load and mx_unpack; the scale is codes->header. */
+void mx_ocp_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes);
+void mx_ocp_decode(mxe *e, const mx_shape *shape, const mx_codes *codes, mxe_value *raw_out);
+void mx_ocp_pack(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record *record);
+void mx_ocp_record(const mx_shape *shape, mx_record *record);
+void mx_ocp_unpack(mxe *e, const mx_record *record, mx_codes *codes);
+
+/* mx_ocp_options.c: with every option. From the block's elements (f32 bits; `size` without sign and
+ * NaN) and 1 / scale: the codes without sign, and the elements whose signs count. */
+void mx_ocp_rotate(mxe *e, int count, mxe_value *bits);
+void mx_ocp_round_any(mxe *e, const mx_shape *shape, const mxe_value *size, mxe_value unscale,
+                      mxe_value *sign, mxe_value *q);
+/* Nearest even of |x| / scale for any element type; `tie` is or-ed in below it, or has a NULL ref.
+ */
+mxe_value mx_ocp_round_nearest(mxe *e, const mx_ocp_element *element, mxe_value y, mxe_value tie);
+
+/* In mx_block.c: exact; to nearest even for f16, cut off for bf16. */
+mxe_value mx_raw_to_f32(mxe *e, mx_dtype dtype, mxe_value raw);
+mxe_value mx_f32_to_raw(mxe *e, mx_dtype dtype, mxe_value value);
+
+#endif

@@ -1,0 +1,499 @@
+/* The OCP formats: data, scales and options, every variant against the reference. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/reference.h"
+#include "tests/conform_engine.h"
+
+enum { N = MX_OCP_BLOCK, MAX_VARIANTS = 512, FORMATS = MX_FORMAT_COUNT - MX_FORMAT_PACKED_COUNT };
+
+/* How scales lie in memory. */
+typedef enum scale_memory {
+    SCALES_PLAIN = 0,
+    SCALES_TRANSPOSED,
+    SCALES_GAPS,
+    SCALES_COUNT
+} scale_memory;
+
+typedef enum side { SIDE_IN = 0, SIDE_OUT, SIDE_SCALES, SIDE_COUNT } side;
+
+/* One operation. Input comes from `source`; of `from`, from every byte in turn. */
+typedef struct ocp_problem {
+    const conform_geometry *geometry;
+    conform_source source;
+    mx_op op;
+    mx_format format;
+    mx_dtype dtype;
+    mx_ocp_options options;
+    scale_memory scales;
+    conform_placement placement;
+    unsigned flags;
+} ocp_problem;
+
+/* One tensor: on the device, its image on the host, and what it must hold afterwards. */
+typedef struct ocp_side {
+    conform_place place;
+    size_t bytes; /* without guards */
+    unsigned char *image, *expected;
+    mx_case_tensor tensor;
+    int is_output;
+} ocp_side;
+
+typedef struct ocp_setting {
+    const ocp_problem *problem;
+    ocp_side sides[SIDE_COUNT];
+    int n_sides;
+    mxrt_plan_request request;
+} ocp_setting;
+
+static const DLDevice cpu = {kDLCPU, 0};
+
+/* ---- Reports ---- */
+
+static void describe(const ocp_problem *p, char *text, size_t size)
+{
+    const conform_geometry *g = p->geometry;
+    const mx_ocp_options *o = &p->options;
+    size_t used = (size_t)snprintf(
+        text, size,
+        "%s %s %s, case %s, values %s position %d seed %llu, rule %d rounding %d zero %d min %d "
+        "amax %g plus-zero %d nan %d overflow %d 2-D %d rotate %d, scales %d, memory %d; axis %d",
+        mx_op_name(p->op), mx_format_get(p->format)->name, mx_dtype_get(p->dtype)->name, g->name,
+        conform_values_name(p->source.values), p->source.position,
+        (unsigned long long)p->source.seed, (int)o->scale_rule, (int)o->rounding, o->zero_byte,
+        o->min_byte, (double)o->min_amax, o->plus_zero, o->nan_scale, o->overflow, o->two_d,
+        o->hadamard, (int)p->scales, (int)p->placement, g->x.axis);
+    for (int i = 0; i < g->x.ndim && used < size; i++)
+        used +=
+            (size_t)snprintf(text + used, size - used, " %lld(%lld,%lld)", (long long)g->x.shape[i],
+                             (long long)g->x.strides[i], (long long)g->y.strides[i]);
+}
+
+static void fail(conform *run, const ocp_problem *p, const char *variant, const char *why)
+{
+    char text[1024];
+    describe(p, text, sizeof(text));
+    conform_report(run, variant, text, why);
+}
+
+static void fail_bytes(conform *run, const ocp_problem *p, const char *variant, int which,
+                       const ocp_side *s, const unsigned char *found)
+{
+    static const char *const names[] = {"input", "output", "scales"};
+    char why[256];
+    size_t n = 0, first = 0, used;
+    for (size_t i = 0; i < s->place.total; i++) {
+        if (found[i] != s->expected[i] && !n++)
+            first = i;
+    }
+    used = (size_t)snprintf(why, sizeof(why), "%zu bytes of the %s differ of %zu; first at %zu:", n,
+                            names[which], s->bytes, first - s->place.lead);
+    for (size_t i = first; i < first + 8 && i < s->place.total; i++)
+        used += (size_t)snprintf(why + used, sizeof(why) - used, " %02x(%02x)", found[i],
+                                 s->expected[i]);
+    fail(run, p, variant, why);
+}
+
+/* ---- Tensors ---- */
+
+static mx_status shapes_of(const ocp_problem *p, int64_t data[2], int64_t scales[2], mx_error *err)
+{
+    const mx_case *c = &p->geometry->x;
+    return mxrt_ocp_shape(p->format, &p->options, c->ndim, c->shape, c->axis, data, scales, err);
+}
+
+/* A matrix of bytes; returns what it spans. */
+static size_t make_bytes(const int64_t shape[2], int64_t row_stride, int64_t stride, int64_t offset,
+                         DLDevice device, void *base, mx_case_tensor *out)
+{
+    const DLDataType type = {.code = kDLUInt, .bits = 8, .lanes = 1};
+    char *data = base ? (char *)base + offset : NULL;
+    mx_case_contiguous(type, device, 2, shape, data, out);
+    out->strides[0] = row_stride;
+    out->strides[1] = stride;
+    if (!shape[0] || !shape[1])
+        return 0;
+    return (size_t)(offset + (shape[0] - 1) * row_stride + (shape[1] - 1) * stride + 1);
+}
+
+static size_t make_scales(const ocp_problem *p, const int64_t shape[2], DLDevice device, void *base,
+                          mx_case_tensor *out)
+{
+    if (p->scales == SCALES_TRANSPOSED)
+        return make_bytes(shape, 1, shape[0], 0, device, base, out);
+    if (p->scales == SCALES_GAPS)
+        return make_bytes(shape, 2 * shape[1] + 3, 2, 1, device, base, out);
+    return make_bytes(shape, shape[1], 1, 0, device, base, out);
+}
+
+/* The tensor of one side on memory at `base`; returns the memory it spans. */
+static size_t make_side(const ocp_problem *p, int which, DLDevice device, void *base,
+                        mx_case_tensor *out)
+{
+    const conform_geometry *g = p->geometry;
+    int64_t data[2] = {0, 0}, scales[2] = {0, 0};
+    shapes_of(p, data, scales, NULL);
+    if (which == SIDE_SCALES)
+        return make_scales(p, scales, device, base, out);
+    if (p->op == (which == SIDE_IN ? MX_OP_FROM : MX_OP_TO)) {
+        int64_t step = g->x.packed_byte_stride ? g->x.packed_byte_stride : 1;
+        return make_bytes(data, data[1] * step + g->x.packed_block_gap, step, g->x.packed_offset,
+                          device, base, out);
+    }
+    const mx_case *c = which == SIDE_OUT ? &g->y : &g->x;
+    mx_case_plain(c, p->dtype, device, base, out);
+    return (size_t)mx_case_plain_bytes(c, p->dtype);
+}
+
+/* ---- Memory ---- */
+
+static void fill_random(unsigned char *bytes, size_t n, uint64_t seed)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word = mx_case_random(&seed);
+        bytes[i] = (unsigned char)(word >> 32);
+    }
+}
+
+/* All of the memory, gaps included. */
+static void fill_plain(const ocp_problem *p, unsigned char *base, size_t bytes)
+{
+    int element_bytes = mx_dtype_get(p->dtype)->bytes;
+    int64_t n = (int64_t)bytes / element_bytes;
+    conform_source source = p->source;
+    if (source.values < MX_VALUES_COUNT)
+        mx_case_fill((mx_values)source.values, source.seed, p->dtype, base, n);
+    else /* in halves of blocks, which the formats' neighbours have as blocks */
+        conform_fill_plain(&source, MX_FORMAT_MX9, p->dtype, base, n / MX_BLOCK_ELEMENTS);
+}
+
+/* Runs the reference on one background of the outputs. */
+static mx_status run_reference(ocp_setting *s, unsigned char *images[SIDE_COUNT], mx_error *err)
+{
+    const ocp_problem *p = s->problem;
+    mx_case_tensor tensors[SIDE_COUNT];
+    mxrt_plan_request request = s->request;
+    for (int i = 0; i < s->n_sides; i++)
+        make_side(p, i, cpu, images[i] + s->sides[i].place.lead, &tensors[i]);
+    request.in = &tensors[SIDE_IN].tensor;
+    request.out = &tensors[SIDE_OUT].tensor;
+    request.scales = s->n_sides > SIDE_SCALES ? &tensors[SIDE_SCALES].tensor : NULL;
+    return mxrt_reference_run(&request, err);
+}
+
+/* Inputs; expected outputs; and outputs poisoned such that no byte of them is right by chance: what
+ * the reference writes is what it makes of two backgrounds that differ everywhere. */
+static mx_status fill_sides(ocp_setting *s, mx_error *err)
+{
+    const ocp_problem *p = s->problem;
+    unsigned char *first[SIDE_COUNT], *second[SIDE_COUNT];
+    for (int i = 0; i < s->n_sides; i++) {
+        ocp_side *at = &s->sides[i];
+        fill_random(at->image, at->place.total, p->source.seed + (uint64_t)i);
+        if (i == SIDE_IN && p->op != MX_OP_FROM)
+            fill_plain(p, at->image + at->place.lead, at->bytes);
+        memcpy(at->expected, at->image, at->place.total);
+        for (size_t k = 0; at->is_output && k < at->place.total; k++)
+            at->image[k] = (unsigned char)~at->image[k];
+        first[i] = at->expected;
+        second[i] = at->image;
+    }
+    mx_status status = run_reference(s, first, err);
+    if (!status)
+        status = run_reference(s, second, err);
+    for (int i = 0; i < s->n_sides; i++) {
+        ocp_side *at = &s->sides[i];
+        for (size_t k = 0; at->is_output && k < at->place.total; k++)
+            at->image[k] = (unsigned char)(at->image[k] == at->expected[k] ? ~at->expected[k]
+                                                                           : at->expected[k]);
+    }
+    return status;
+}
+
+static void free_sides(ocp_setting *s)
+{
+    for (int i = 0; i < s->n_sides; i++) {
+        free(s->sides[i].image);
+        free(s->sides[i].expected);
+    }
+}
+
+static mx_status place_sides(conform *run, ocp_setting *s, mx_error *err)
+{
+    const ocp_problem *p = s->problem;
+    for (int i = 0; i < s->n_sides; i++) {
+        ocp_side *at = &s->sides[i];
+        at->bytes = make_side(p, i, cpu, NULL, &at->tensor);
+        at->is_output = i == SIDE_OUT || (i == SIDE_SCALES && p->op == MX_OP_TO);
+        mx_status status = conform_memory_place(conform_memory_of(run, i), p->placement, at->bytes,
+                                                &at->place, err);
+        if (status)
+            return status;
+        at->image = malloc(at->place.total + 1);
+        at->expected = malloc(at->place.total + 1);
+        if (!at->image || !at->expected) {
+            fprintf(stderr, "no memory\n");
+            exit(1);
+        }
+    }
+    return MX_OK;
+}
+
+/* ---- Runs ---- */
+
+static mx_status launch(mxrt_device *device, ocp_setting *s, mx_error *err)
+{
+    mxrt_plan *plan = NULL;
+    for (int i = 0; i < s->n_sides; i++) {
+        const ocp_side *at = &s->sides[i];
+        mx_status status = at->place.total ? mxrt_device_upload(device, at->place.begin, at->image,
+                                                                at->place.total, err)
+                                           : MX_OK;
+        if (status)
+            return status;
+    }
+    mx_status status = mxrt_plan_create(device, &s->request, &plan, err);
+    if (!status)
+        status = mxrt_plan_run(plan, NULL, NULL, NULL, err);
+    if (!status)
+        status = mxrt_device_synchronize(device, NULL, err);
+    mxrt_plan_destroy(plan);
+    return status;
+}
+
+static int is_right(conform *run, ocp_setting *s, const char *label, unsigned char *found)
+{
+    mx_error error = {MX_OK, ""};
+    for (int i = 0; i < s->n_sides; i++) {
+        const ocp_side *at = &s->sides[i];
+        if (at->place.total && mxrt_device_download(conform_device(run, NULL), found,
+                                                    at->place.begin, at->place.total, &error)) {
+            fail(run, s->problem, label, error.message);
+            return 0;
+        }
+        if (memcmp(found, at->expected, at->place.total)) {
+            fail_bytes(run, s->problem, label, i, at, found);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void check_variant(conform *run, ocp_setting *s, const char *variant, unsigned char *found)
+{
+    const char *label = variant ? variant : "(best)";
+    mx_error error = {MX_OK, ""};
+    s->request.variant = variant;
+    int right = 0;
+    if (launch(conform_device(run, NULL), s, &error))
+        fail(run, s->problem, label, error.message);
+    else
+        right = is_right(run, s, label, found);
+    conform_count(run, variant, right);
+}
+
+static void check_variants(conform *run, ocp_setting *s)
+{
+    const char *names[MAX_VARIANTS];
+    mx_error error = {MX_OK, ""};
+    size_t n = 0, most = 0;
+    if (mxrt_plan_variants(conform_device(run, NULL), &s->request, names, MAX_VARIANTS, &n,
+                           &error)) {
+        fail(run, s->problem, "(list)", error.message);
+        return;
+    }
+    for (int i = 0; i < s->n_sides; i++)
+        most = s->sides[i].place.total > most ? s->sides[i].place.total : most;
+    unsigned char *found = malloc(most + 1);
+    size_t n_applicable = n;
+    n = conform_choose(run, names, n, s->problem->flags);
+    for (size_t i = 0; found && i < n; i++)
+        check_variant(run, s, names[i], found);
+    if (found && n_applicable && !(s->problem->flags & CONFORM_UNREACHED_ONLY))
+        check_variant(run, s, NULL, found);
+    if (!n_applicable)
+        fail(run, s->problem, "(none)", "no kernel applies");
+    free(found);
+}
+
+static void check(conform *run, const ocp_problem *p)
+{
+    mx_error error = {MX_OK, ""};
+    mxrt_device_info info;
+    if (!conform_has(run, p->op, p->format, p->dtype))
+        return;
+    ocp_setting s = {.problem = p, .n_sides = p->op == MX_OP_QDQ ? SIDE_SCALES : SIDE_COUNT};
+    s.request = (mxrt_plan_request){
+        .op = p->op, .format = p->format, .axis = p->geometry->x.axis, .options = &p->options};
+    conform_device(run, &info);
+    mx_status status = place_sides(run, &s, &error);
+    if (!status)
+        status = fill_sides(&s, &error);
+    if (status) {
+        fail(run, p, "(reference)", error.message);
+        free_sides(&s);
+        return;
+    }
+    for (int i = 0; i < s.n_sides; i++)
+        make_side(p, i, info.dl_device, s.sides[i].place.begin + s.sides[i].place.lead,
+                  &s.sides[i].tensor);
+    s.request.in = &s.sides[SIDE_IN].tensor.tensor;
+    s.request.out = &s.sides[SIDE_OUT].tensor.tensor;
+    s.request.scales = s.n_sides > SIDE_SCALES ? &s.sides[SIDE_SCALES].tensor.tensor : NULL;
+    check_variants(run, &s);
+    free_sides(&s);
+}
+
+/* ---- Sections ---- */
+
+/* Profiles in turn, and then anything. */
+static mx_ocp_options options_in_turn(uint64_t n)
+{
+    static const float least[] = {0, 0, 1e-30f, 0.5f};
+    uint64_t state = n, random = mx_case_random(&state);
+    if (n % 3 < 2)
+        return mx_ocp_preset((mx_ocp_profile)(n / 3 * 2 + n % 3) % MX_OCP_PROFILE_COUNT);
+    return (mx_ocp_options){.scale_rule = (mx_scale_rule)(random % MX_SCALE_RULE_COUNT),
+                            .rounding = (mx_rounding)(random >> 8 & 0xff) % MX_ROUNDING_COUNT,
+                            .seed = random * 3,
+                            .zero_byte = (uint8_t)(random >> 16) % 255,
+                            .min_byte = random >> 60 & 1 ? (uint8_t)(random >> 24) % 140 : 0,
+                            .min_amax = least[random >> 32 & 3],
+                            .plus_zero = random >> 34 & 1,
+                            .nan_scale = random >> 35 & 1,
+                            .overflow = random >> 36 & 1,
+                            .two_d = (random >> 37 & 3) == 0,
+                            .hadamard = (random >> 39 & 3) == 0};
+}
+
+/* Keys in turn, so that a long list stays quick. */
+static ocp_problem problem_in_turn(conform *run, uint64_t n)
+{
+    const conform_options *options = conform_get_options(run);
+    int is_host = conform_is_host(run);
+    return (ocp_problem){
+        .source = {(int)(n % CONFORM_ALONE), 0, options->seed + n},
+        .format = (mx_format)(MX_FORMAT_PACKED_COUNT + n % FORMATS),
+        .dtype = (mx_dtype)(n / FORMATS % MX_DTYPE_COUNT),
+        .scales = (scale_memory)(n / 2 % SCALES_COUNT),
+        .options = options_in_turn(n),
+        .placement =
+            (conform_placement)(n % (is_host ? CONFORM_PLACEMENT_COUNT : CONFORM_FENCE_BEGIN)),
+    };
+}
+
+static void check_ops(conform *run, ocp_problem *p)
+{
+    for (int op = 0; op < MX_OP_COUNT; op++) {
+        p->op = (mx_op)op;
+        check(run, p);
+    }
+}
+
+static void round_up(mx_case *c, int64_t multiple)
+{
+    int axis = c->axis < 0 ? c->axis + c->ndim : c->axis;
+    c->shape[axis] = (c->shape[axis] + multiple - 1) / multiple * multiple;
+}
+
+void conform_run_ocp_memory(conform *run)
+{
+    const conform_options *options = conform_get_options(run);
+    uint64_t n = options->quick ? 36 : 216;
+    for (uint64_t i = 0; i < n * MX_LAYOUT_COUNT; i++) {
+        mx_layout layout = (mx_layout)(i % MX_LAYOUT_COUNT);
+        uint64_t turn = i / MX_LAYOUT_COUNT;
+        conform_geometry g =
+            conform_geometry_random(layout, options->seed * 1000 + turn, options->quick);
+        if (layout == MX_LAYOUT_FLAT) {
+            round_up(&g.x, N);
+            g.y = g.x;
+        }
+        if (g.x.is_broadcast)
+            g.x = g.y;
+        ocp_problem p = problem_in_turn(run, turn);
+        p.geometry = &g;
+        check_ops(run, &p);
+    }
+}
+
+/* Contiguous rows of whole blocks. */
+static conform_geometry plain_geometry(const char *name, int64_t n_blocks)
+{
+    int64_t shape[] = {n_blocks / 4, 4 * N};
+    return conform_geometry_shape(name, 2, shape, 1);
+}
+
+void conform_run_ocp_values(conform *run)
+{
+    const conform_options *options = conform_get_options(run);
+    conform_geometry g = plain_geometry("values", options->quick ? 64 : 512);
+    uint64_t profiles = options->quick ? 2 : MX_OCP_PROFILE_COUNT + 2;
+    for (uint64_t i = 0; i < (uint64_t)FORMATS * MX_DTYPE_COUNT * CONFORM_ALONE * profiles; i++) {
+        ocp_problem p = problem_in_turn(run, i);
+        uint64_t profile = i / ((uint64_t)FORMATS * MX_DTYPE_COUNT * CONFORM_ALONE);
+        p.source.values = (int)(i / ((uint64_t)FORMATS * MX_DTYPE_COUNT) % CONFORM_ALONE);
+        p.geometry = &g;
+        p.scales = SCALES_PLAIN;
+        p.placement = CONFORM_GUARDED;
+        p.flags = CONFORM_BEST_ONLY;
+        if (profile < MX_OCP_PROFILE_COUNT && !options->quick)
+            p.options = mx_ocp_preset((mx_ocp_profile)profile);
+        check(run, &p);
+        p.op = MX_OP_QDQ;
+        check(run, &p);
+    }
+}
+
+/* Every pattern of the 16-bit types at every position, alone and among others. */
+void conform_run_ocp_patterns(conform *run)
+{
+    const conform_options *options = conform_get_options(run);
+    conform_geometry g = plain_geometry("patterns", options->quick ? 256 : 32768);
+    for (uint64_t i = 0; i < (uint64_t)FORMATS * MX_DTYPE_COUNT; i++) {
+        ocp_problem p = problem_in_turn(run, i);
+        p.geometry = &g;
+        p.scales = SCALES_PLAIN;
+        p.placement = CONFORM_GUARDED;
+        p.flags = CONFORM_BEST_ONLY;
+        p.options = mx_ocp_preset((mx_ocp_profile)(i % MX_OCP_PROFILE_COUNT));
+        p.source.values = CONFORM_MIXED;
+        check(run, &p);
+        p.source.values = CONFORM_NEAR;
+        p.source.position = (int)(i % MX_BLOCK_ELEMENTS);
+        check(run, &p);
+        p.op = MX_OP_FROM; /* random bytes: every code with every scale */
+        check(run, &p);
+    }
+}
+
+/* Memory of every layout, with and without options: reaches what the rest left. */
+void conform_run_ocp_reach(conform *run)
+{
+    static const int64_t flat[] = {9, 16 * N}, tiles[] = {17 * N, 192};
+    const conform_options *options = conform_get_options(run);
+    for (uint64_t i = 0; i < (uint64_t)FORMATS * MX_DTYPE_COUNT * MX_LAYOUT_COUNT * 2; i++) {
+        mx_layout layout = (mx_layout)(i / ((uint64_t)FORMATS * MX_DTYPE_COUNT) % MX_LAYOUT_COUNT);
+        int all = i / ((uint64_t)FORMATS * MX_DTYPE_COUNT) / MX_LAYOUT_COUNT != 0;
+        ocp_problem p = problem_in_turn(run, i);
+        conform_geometry g =
+            conform_geometry_shape("reach", 2, layout == MX_LAYOUT_TILES ? tiles : flat,
+                                   layout == MX_LAYOUT_TILES ? 0 : 1);
+        if (layout == MX_LAYOUT_ROWS || layout == MX_LAYOUT_GENERAL) {
+            g.x.strided = 1;
+            g.x.strides[1] = layout == MX_LAYOUT_ROWS ? 1 : 2;
+            g.x.strides[0] = g.x.strides[1] * g.x.shape[1] + 8;
+            g.y = g.x;
+        }
+        p.source = (conform_source){CONFORM_EXPONENTS, 0, options->seed + i};
+        p.geometry = &g;
+        p.scales = SCALES_PLAIN;
+        p.placement = CONFORM_GUARDED;
+        p.flags = CONFORM_UNREACHED_ONLY;
+        p.options = mx_ocp_preset(MX_OCP_ALTO);
+        p.options.rounding = all ? MX_ROUND_STOCHASTIC : MX_ROUND_EVEN;
+        p.options.two_d = (uint8_t)all;
+        check_ops(run, &p);
+    }
+}
