@@ -39,8 +39,8 @@ extern "C" {
 #define MXTUNE_APPLICATION_ID 0x4d58544e /* "MXTN" */
 #define MXTUNE_VERSION 2
 
-/* How mxrt times a kernel; rows of another protocol do not compare. Version 1: one warm-up, inputs
- * rotated past the caches, samples of at least 0.5 ms, their median. */
+/* How mxrt tune times a kernel; rows of another protocol do not compare. Version 1: one warm-up,
+ * inputs rotated past the caches, samples of at least 0.5 ms, their median. */
 #define MXTUNE_PROTOCOL 1
 /* How MXRT_POLICY_MEASURE does: on the caller's input and with the caches as they are, samples of
  * 50 us, the least. A bucket that has rows of MXTUNE_PROTOCOL is decided by them. */

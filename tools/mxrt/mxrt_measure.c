@@ -23,10 +23,17 @@ static double median(double *values, int n)
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static int repeat_for(double ms)
+int measure_repeat(double ms)
 {
     double repeat = ms > 0 ? SAMPLE_MS / ms : 1000;
     return repeat > 1000 ? 1000 : repeat < 1 ? 1 : (int)repeat;
+}
+
+double measure_median(double *samples, int n, double *spread)
+{
+    double middle = median(samples, n);
+    *spread = middle > 0 ? (samples[3 * n / 4] - samples[n / 4]) / 2 / middle : 0;
+    return middle;
 }
 
 mx_status measure_pair(mxrt_device *device, mxrt_timed_fn kernel, void *kernel_user,
@@ -44,10 +51,10 @@ mx_status measure_pair(mxrt_device *device, mxrt_timed_fn kernel, void *kernel_u
         status = mxrt_device_time(device, kernel, kernel_user, 1, &warm_kernel, err);
     double end = tool_now() + seconds;
     while (status == MX_OK && rounds < MAX_ROUNDS && (rounds < 3 || tool_now() < end)) {
-        status = mxrt_device_time(device, ceiling, ceiling_user, repeat_for(warm_ceiling),
+        status = mxrt_device_time(device, ceiling, ceiling_user, measure_repeat(warm_ceiling),
                                   &ceiling_ms[rounds], err);
         if (status == MX_OK)
-            status = mxrt_device_time(device, kernel, kernel_user, repeat_for(warm_kernel),
+            status = mxrt_device_time(device, kernel, kernel_user, measure_repeat(warm_kernel),
                                       &kernel_ms[rounds], err);
         rounds++;
     }
@@ -57,25 +64,6 @@ mx_status measure_pair(mxrt_device *device, mxrt_timed_fn kernel, void *kernel_u
                                 .rounds = rounds};
     free(kernel_ms);
     return status;
-}
-
-mx_status measure_alone(mxrt_device *device, mxrt_timed_fn kernel, void *user, double seconds,
-                        double *ms, double *spread, int *rounds, mx_error *err)
-{
-    double samples[MAX_ROUNDS], warm = 0;
-    int n = 0;
-    mx_status status = mxrt_device_time(device, kernel, user, 1, &warm, err);
-    double end = tool_now() + seconds;
-    while (status == MX_OK && n < MAX_ROUNDS && (n < 3 || tool_now() < end)) {
-        status = mxrt_device_time(device, kernel, user, repeat_for(warm), &samples[n], err);
-        n++;
-    }
-    if (status != MX_OK)
-        return status;
-    *ms = median(samples, n); /* sorts them */
-    *spread = *ms > 0 ? (samples[3 * n / 4] - samples[n / 4]) / 2 / *ms : 0;
-    *rounds = n;
-    return MX_OK;
 }
 
 int measure_slots(const mxrt_device_info *info, int64_t bytes)

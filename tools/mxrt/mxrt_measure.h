@@ -11,10 +11,10 @@ typedef struct measure_result {
     int rounds;
 } measure_result;
 
-/* Rounds until `seconds` have passed, three at least, after one warm-up; `*spread` is half the
- * distance of the quartiles by the median. */
-mx_status measure_alone(mxrt_device *device, mxrt_timed_fn kernel, void *user, double seconds,
-                        double *ms, double *spread, int *rounds, mx_error *err);
+/* How often to run a kernel of `ms` for one sample. */
+int measure_repeat(double ms);
+/* The median of samples, which are sorted by it, and half the distance of the quartiles by it. */
+double measure_median(double *samples, int n, double *spread);
 
 /* The two take turns, so that both see the same machine: one warm-up each, then rounds until
  * `seconds` have passed, three at least. */

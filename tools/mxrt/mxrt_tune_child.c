@@ -6,13 +6,19 @@
 
 #include <mxgen/error.h>
 
-enum { FINALISTS = 4, POISON = 0xa5 };
+enum { FINALISTS = 4, POISON = 0xa5, MAX_TURNS = 1024, LEAST_TURNS = 3 };
+
+/* The first round's part of --seconds; each round takes twice as long. */
+#define FIRST_ROUND (1.0 / 16)
 
 typedef struct candidate {
     char name[TUNE_NAME_BYTES];
     mxrt_tune_row row;
     mxrt_plan *plan;
-    int is_out; /* of the running */
+    int is_out;   /* of the running */
+    int is_model; /* the model's choice, which stays in it */
+    int n_turns, repeat;
+    double samples[MAX_TURNS]; /* of this round */
 } candidate;
 
 typedef struct worker {
@@ -245,19 +251,60 @@ static mx_status check(worker *w, candidate *c, mx_error *err)
     return why[0] ? refuse(w, c, why, err) : MX_OK;
 }
 
-static mx_status measure(worker *w, candidate *c, double seconds, mx_error *err)
+static mx_status sample(worker *w, candidate *c, mx_error *err)
 {
     point_kernel kernel = {.plan = c->plan, .point = &w->point};
-    int rounds = 0;
+    mxrt_device *device = w->engine.device;
+    double warm = 0;
+    mx_status status = MX_OK;
     say(w, "V", c);
-    mx_status status = measure_alone(w->engine.device, point_run, &kernel, seconds, &c->row.ms,
-                                     &c->row.spread, &rounds, err);
-    c->row.samples = rounds;
+    if (!c->repeat) {
+        status = mxrt_device_time(device, point_run, &kernel, 1, &warm, err);
+        c->repeat = measure_repeat(warm);
+    }
+    if (status == MX_OK)
+        status =
+            mxrt_device_time(device, point_run, &kernel, c->repeat, &c->samples[c->n_turns], err);
     if (status != MX_OK)
         return blame(w, c, status, err);
-    status = keep_row(w, c, err);
-    if (status == MX_OK)
-        say_result(w, c);
+    c->n_turns++;
+    return MX_OK;
+}
+
+static size_t count_left(const worker *w)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n; i++)
+        n += !w->candidates[i].is_out;
+    return n;
+}
+
+/* All that are left take turns, so that they see the same machine, `seconds` for each. */
+static mx_status take_turns(worker *w, double seconds, mx_error *err)
+{
+    double end = tool_now() + seconds * (double)count_left(w);
+    mx_status status = MX_OK;
+    if (end > w->deadline)
+        end = w->deadline;
+    for (size_t i = 0; i < w->n; i++)
+        w->candidates[i].n_turns = w->candidates[i].repeat = 0;
+    for (int turn = 0; turn < MAX_TURNS; turn++) {
+        for (size_t i = 0; i < w->n && status == MX_OK && !w->must_end; i++) {
+            if (!w->candidates[i].is_out && (turn < LEAST_TURNS || tool_now() < end))
+                status = sample(w, &w->candidates[i], err);
+        }
+        if (status != MX_OK || w->must_end || (turn + 1 >= LEAST_TURNS && tool_now() >= end))
+            break;
+    }
+    for (size_t i = 0; i < w->n && status == MX_OK; i++) {
+        candidate *c = &w->candidates[i];
+        if (c->is_out || !c->n_turns)
+            continue;
+        c->row.samples = c->n_turns;
+        c->row.ms = measure_median(c->samples, c->n_turns, &c->row.spread);
+        if ((status = keep_row(w, c, err)) == MX_OK)
+            say_result(w, c);
+    }
     return status;
 }
 
@@ -269,39 +316,28 @@ static int by_time(const void *left, const void *right)
     return a->row.ms < b->row.ms ? -1 : a->row.ms > b->row.ms;
 }
 
-static size_t count_left(const worker *w)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < w->n; i++)
-        n += !w->candidates[i].is_out;
-    return n;
-}
-
 /* Successive halving: every round the slower half leaves, and the rest is measured twice as long.
  */
 static mx_status run_rounds(worker *w, mx_error *err)
 {
-    double seconds = w->options->seconds / 8;
+    double seconds = w->options->seconds * FIRST_ROUND;
     mx_status status = MX_OK;
     for (size_t i = 0; i < w->n && status == MX_OK && !w->must_end; i++) {
         if (!w->candidates[i].is_out)
             status = check(w, &w->candidates[i], err);
     }
-    for (;;) {
-        for (size_t i = 0; i < w->n && status == MX_OK && !w->must_end; i++) {
-            if (!w->candidates[i].is_out && tool_now() < w->deadline)
-                status = measure(w, &w->candidates[i], seconds, err);
-        }
-        size_t left = count_left(w);
-        if (status != MX_OK || w->must_end || !left || seconds >= w->options->seconds ||
-            tool_now() >= w->deadline)
-            return status;
+    while (status == MX_OK && !w->must_end && count_left(w) && tool_now() < w->deadline) {
+        status = take_turns(w, seconds, err);
+        if (status != MX_OK || w->must_end || seconds >= w->options->seconds)
+            break;
         qsort(w->candidates, w->n, sizeof(*w->candidates), by_time);
+        size_t left = count_left(w);
         left = left / 2 > FINALISTS ? left / 2 : left < FINALISTS ? left : FINALISTS;
         for (size_t i = left; i < w->n; i++)
-            w->candidates[i].is_out = 1;
+            w->candidates[i].is_out |= !w->candidates[i].is_model;
         seconds *= 2;
     }
+    return status;
 }
 
 static mx_status say_model(worker *w, mx_error *err)
@@ -310,9 +346,12 @@ static mx_status say_model(worker *w, mx_error *err)
     mxrt_choice choice;
     request.policy = MXRT_POLICY_MODEL;
     mx_status status = mxrt_explain(w->engine.device, &request, &choice, err);
-    if (status == MX_OK)
-        fprintf(w->out, "B %lld\nC %s\n", (long long)w->point.moved_bytes, choice.variant);
-    return status;
+    if (status != MX_OK)
+        return status;
+    fprintf(w->out, "B %lld\nC %s\n", (long long)w->point.moved_bytes, choice.variant);
+    for (size_t i = 0; i < w->n; i++)
+        w->candidates[i].is_model = !strcmp(w->candidates[i].name, choice.variant);
+    return MX_OK;
 }
 
 /* A damaged file is moved aside, and its measurements are made again. */
