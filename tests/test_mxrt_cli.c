@@ -303,6 +303,31 @@ START_TEST(tuning_files)
 }
 END_TEST
 
+/* Products: the error is that of the rounding, the rest is there. */
+START_TEST(bench_products)
+{
+    static const char *const passes[] = {"fprop", "dgrad", "wgrad"};
+    for (int i = 0; i < 3; i++) {
+        char command[256];
+        snprintf(command, sizeof(command),
+                 "bench --op grouped_gemm --json --seconds 0 --pass %s --format mxfp8e5m2.mxfp4 "
+                 "--shape 3x5-40x64x96 --values %s",
+                 passes[i], i ? "opposed" : "positive");
+        json_t *line = mxrt_json(command);
+        ck_assert_str_eq(json_string_value(json_object_get(line, "op")), "grouped_gemm");
+        ck_assert_str_eq(json_string_value(json_object_get(line, "pass")), passes[i]);
+        ck_assert_str_eq(json_string_value(json_object_get(line, "shape")), "3x5-40x64x96");
+        ck_assert_str_eq(json_string_value(json_object_get(line, "variant")), "reference");
+        ck_assert(json_real_value(json_object_get(line, "flops")) == 2.0 * (5 + 22 + 40) * 64 * 96);
+        double error = json_real_value(json_object_get(line, "error"));
+        ck_assert_msg(error > 1e-4 && error < 2e-3, "%s: error %g", passes[i], error);
+        ck_assert(json_real_value(json_object_get(line, "tflops")) > 0);
+        ck_assert_int_eq(json_integer_value(json_object_get(line, "status")), 0);
+        json_decref(line);
+    }
+}
+END_TEST
+
 START_TEST(bench_lines)
 {
     static const char *const keys[] = {"op",    "format", "dtype",        "shape",
@@ -376,6 +401,12 @@ START_TEST(usage_errors)
     mxrt_fails("quantize @in -o @out -f mx9 --max-memory 9999999999T", 2, "--max-memory");
     mxrt_fails("quantize @in -o @out -f mx9 --max-memory 5X", 2, "--max-memory");
     mxrt_fails("dequantize @in", 2, "-o");
+    mxrt_fails("bench --op grouped_gemm,to", 2, "grouped_gemm");
+    mxrt_fails("bench --op grouped_gemm --shape 2x4x32", 2, "2x4x32");
+    mxrt_fails("bench --op=grouped_gemm --shape 2x4x33x64", 2, "multiples of 32");
+    mxrt_fails("bench --op=grouped_gemm --format mxfp4", 2, "LEFT.RIGHT");
+    mxrt_fails("bench --op=grouped_gemm --pass forward", 2, "forward");
+    mxrt_fails("bench --op grouped_gemm --shape 1x1x32x32 --variant nobody", 1, "nobody");
     mxrt_fails("bench --op pack", 2, "pack");
     mxrt_fails("bench --dtype f64", 2, "f64");
     mxrt_fails("bench --shape 0x4", 2, "0x4");
@@ -619,6 +650,7 @@ int main(void)
     tcase_add_test(tcase, model_is_deterministic);
     tcase_add_test(tcase, report_lines);
     tcase_add_test(tcase, bench_lines);
+    tcase_add_test(tcase, bench_products);
     tcase_add_test(tcase, tuning_files);
     tcase_add_test(tcase, devices);
     tcase_add_test(tcase, usage_errors);

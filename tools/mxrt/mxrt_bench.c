@@ -308,8 +308,21 @@ static tool_table *create_table(const bench_run *run)
     return table_create(heads);
 }
 
+/* Products have options of their own. */
+static int asks_for_gemm(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--op=grouped_gemm") ||
+            (!strcmp(argv[i], "--op") && i + 1 < argc && !strcmp(argv[i + 1], "grouped_gemm")))
+            return 1;
+    }
+    return 0;
+}
+
 int cmd_bench(int argc, char **argv)
 {
+    if (asks_for_gemm(argc, argv))
+        return cmd_bench_gemm(argc, argv);
     static const struct argp_child children[] = {
         {&engine_argp, 0, NULL, 10}, {&problems_argp, 0, NULL, 1}, {0}};
     static const struct argp argp = {
@@ -318,7 +331,7 @@ int cmd_bench(int argc, char **argv)
         .doc =
             "Measures kernels. The ceiling is the device's own copy moving the same number of "
             "bytes, read plus written, measured in turns with the kernel. A simulated chip shows "
-            "counts of one run instead.",
+            "counts of one run instead. For products see mxrt bench --op grouped_gemm --help.",
         .children = children};
     bench_options options = {0};
     bench_run run = {.options = &options};

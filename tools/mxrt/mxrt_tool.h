@@ -14,6 +14,7 @@
 enum { TOOL_EXIT_FAILURE = 1, TOOL_EXIT_USAGE = 2, TOOL_EXIT_DIFFERENT = 3 };
 
 int cmd_bench(int argc, char **argv);
+int cmd_bench_gemm(int argc, char **argv); /* bench --op grouped_gemm */
 int cmd_cache(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 int cmd_dequantize(int argc, char **argv);
