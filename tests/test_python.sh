@@ -18,4 +18,4 @@ export MXRT_LIBRARY=$1 MXRT_COMPILER=off
 export PYTHONPATH=$here/../tools/python PYTHONDONTWRITEBYTECODE=1
 cd "$here/../tools/python/tests"
 exec "${libraries%/usr/lib/*}/python" -W ignore::DeprecationWarning -m unittest -v test_numpy test_torch \
-    test_example
+    test_gemm test_example

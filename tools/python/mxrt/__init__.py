@@ -21,12 +21,15 @@ from ._runtime import runtime as _runtime
 __version__ = "0.1.0"
 __all__ = ["Error", "add_pack", "convert_from_mx", "convert_to_mx", "library_path",
            "ocp_dequantize", "ocp_qdq", "ocp_quantize", "qdq"]
+# With torch: grouped_gemm and grouped_linear, too.
 
 if importlib.util.find_spec("torch"):
     import torch as _torch_module
 
     from . import _torch
+    from ._gemm import grouped_gemm, grouped_linear
 
+    __all__ += ["grouped_gemm", "grouped_linear"]
     _is_torch = _torch_module.is_tensor
 else:
     _torch = None

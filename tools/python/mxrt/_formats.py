@@ -14,7 +14,15 @@ OP_TO, OP_FROM, OP_QDQ = 0, 1, 2
 PROFILES = {"packed": 0, "demoted-255": 1}
 
 DL_TYPES = {"float32": DLDataType(2, 32, 1), "float16": DLDataType(2, 16, 1),
-            "bfloat16": DLDataType(4, 16, 1), "uint8": DLDataType(1, 8, 1)}
+            "bfloat16": DLDataType(4, 16, 1), "uint8": DLDataType(1, 8, 1),
+            "int64": DLDataType(0, 64, 1), "int32": DLDataType(0, 32, 1)}
+
+# Operands of grouped GEMM (mxgen/gemm.h): number and bytes of 32 elements.
+GEMM_ELEMENTS = {"mxfp4": (0, 16), "mxfp8e4m3": (1, 32), "mxfp8e5m2": (2, 32), "bf16": (3, None)}
+GEMM_MODES = {"fast": 0, "exact": 1}
+GEMM_STATUS = {1: "they decrease", 2: "they lie outside the rows",
+               4: "a group has fewer rows to read than to write",
+               8: "a bound along the contraction is no multiple of 32"}
 
 SCALE_RULES = {"floor": 0, "even": 1, "ceil": 2, "rceil": 3}
 ROUNDINGS = {"even": 0, "up": 1, "stochastic": 2}

@@ -4,8 +4,8 @@ import ctypes
 import os
 import shutil
 import subprocess
-from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64
-from ctypes import c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint8
+from ctypes import c_uint16, c_uint64, c_void_p
 
 ENVIRONMENT = "MXRT_LIBRARY"
 SONAME = "libmxrt.so.0"
@@ -64,6 +64,24 @@ class PlanRequest(ctypes.Structure):
                 ("variant", c_char_p), ("policy", c_int)]
 
 
+class GemmRequest(ctypes.Structure):
+    _fields_ = [("pass_", c_int), ("left_element", c_int), ("right_element", c_int),
+                ("mode", c_int), ("left", POINTER(DLTensor)), ("left_scales", POINTER(DLTensor)),
+                ("right", POINTER(DLTensor)), ("right_scales", POINTER(DLTensor)),
+                ("out", POINTER(DLTensor)), ("read_offsets", POINTER(DLTensor)),
+                ("write_offsets", POINTER(DLTensor)), ("status", POINTER(DLTensor)),
+                ("host_offsets", c_int), ("left_scales_transposed", c_int),
+                ("right_scales_transposed", c_int), ("accumulate", c_int), ("num_cu", c_int),
+                ("variant", c_char_p), ("policy", c_int)]
+
+
+class GemmBuffers(ctypes.Structure):
+    _fields_ = [("left", c_void_p), ("left_scales", c_void_p), ("right", c_void_p),
+                ("right_scales", c_void_p), ("out", c_void_p), ("read_offsets", c_void_p),
+                ("write_offsets", c_void_p), ("status", c_void_p), ("workspace", c_void_p),
+                ("workspace_bytes", c_size_t)]
+
+
 LOG_FN = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 
 
@@ -92,6 +110,8 @@ _FUNCTIONS = {
     "mxrt_ocp_qdq": (c_void_p, c_int, _OPTIONS, c_int, _TENSOR, _TENSOR, c_void_p),
     "mxrt_plan_create": (c_void_p, POINTER(PlanRequest), POINTER(c_void_p)),
     "mxrt_plan_run": (c_void_p, c_void_p, c_void_p, c_void_p),
+    "mxrt_gemm_plan_create": (c_void_p, POINTER(GemmRequest), POINTER(c_void_p)),
+    "mxrt_gemm_run": (c_void_p, POINTER(GemmBuffers), c_void_p),
     "mxrt_plan_run_scaled": (c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
 }
 
@@ -131,8 +151,11 @@ def _declare(library):
         function = getattr(library, name)
         function.restype = c_int32
         function.argtypes = (*arguments, POINTER(CError))
-    library.mxrt_plan_destroy.restype = None
-    library.mxrt_plan_destroy.argtypes = (c_void_p,)
+    for name in ("mxrt_plan_destroy", "mxrt_gemm_plan_destroy"):
+        getattr(library, name).restype = None
+        getattr(library, name).argtypes = (c_void_p,)
+    library.mxrt_gemm_workspace_bytes.restype = c_size_t
+    library.mxrt_gemm_workspace_bytes.argtypes = (c_void_p,)
     return library
 
 

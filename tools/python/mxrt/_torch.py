@@ -13,7 +13,8 @@ from . import _library as lib
 from ._runtime import runtime
 
 _TYPES = {torch.float32: formats.DL_TYPES["float32"], torch.bfloat16: formats.DL_TYPES["bfloat16"],
-          torch.float16: formats.DL_TYPES["float16"], torch.uint8: formats.DL_TYPES["uint8"]}
+          torch.float16: formats.DL_TYPES["float16"], torch.uint8: formats.DL_TYPES["uint8"],
+          torch.int64: formats.DL_TYPES["int64"], torch.int32: formats.DL_TYPES["int32"]}
 _CONVERTED = (torch.float32, torch.bfloat16)
 _PLAIN = (torch.float32, torch.bfloat16, torch.float16)
 _MAX_PLANS = 4096
@@ -24,7 +25,7 @@ _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 # ---- What is checked before libmxrt is asked ----
 
-def _check_tensor(x, name, dtypes):
+def check_tensor(x, name, dtypes):
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
     if x.layout != torch.strided:
@@ -33,7 +34,7 @@ def _check_tensor(x, name, dtypes):
         raise TypeError(f"{name} must be one of {', '.join(map(str, dtypes))}, got {x.dtype}")
 
 
-def _check_out_dtype(dtype, dtypes):
+def check_out_dtype(dtype, dtypes):
     if dtype not in dtypes:
         raise TypeError(f"out_dtype must be one of {', '.join(map(str, dtypes))}, got {dtype}")
 
@@ -47,15 +48,15 @@ def _shape_of(out_shape):
 
 def _prepare_to(x, target_dtype, axis):
     _, block_bytes = formats.choose(formats.CONVERTED, target_dtype, "target_dtype")
-    _check_tensor(x, "data_hp", _CONVERTED)
+    check_tensor(x, "data_hp", _CONVERTED)
     return formats.packed_shape(x.shape, axis, block_bytes)
 
 
 def _prepare_from(packed, target_dtype, out_dtype, out_shape, axis):
     """The shape in memory of the result."""
     _, block_bytes = formats.choose(formats.CONVERTED, target_dtype, "target_dtype")
-    _check_out_dtype(out_dtype, _CONVERTED)
-    _check_tensor(packed, "packed", (torch.uint8,))
+    check_out_dtype(out_dtype, _CONVERTED)
+    check_tensor(packed, "packed", (torch.uint8,))
     formats.check_packed(packed.shape, target_dtype, block_bytes, out_shape, axis)
     return formats.swapped(out_shape, axis)
 
@@ -63,32 +64,32 @@ def _prepare_from(packed, target_dtype, out_dtype, out_shape, axis):
 def _prepare_qdq(x, format, axis, profile):
     formats.choose(formats.PACKED, format, "format")
     formats.choose(formats.PROFILES, profile, "profile")
-    _check_tensor(x, "x", _PLAIN)
+    check_tensor(x, "x", _PLAIN)
     formats.axis_within(axis, x.ndim)
 
 
 def _prepare_ocp(x, format, axis, two_d):
     _, block_bytes = formats.choose(formats.OCP, format, "format")
-    _check_tensor(x, "x", _PLAIN)
+    check_tensor(x, "x", _PLAIN)
     return formats.ocp_shapes(x.shape, axis, block_bytes, two_d)
 
 
 def _prepare_ocp_from(data, scales, format, out_dtype, out_shape, axis, two_d):
     _, block_bytes = formats.choose(formats.OCP, format, "format")
-    _check_out_dtype(out_dtype, _PLAIN)
-    _check_tensor(data, "data", (torch.uint8,))
-    _check_tensor(scales, "scales", (torch.uint8,))
+    check_out_dtype(out_dtype, _PLAIN)
+    check_tensor(data, "data", (torch.uint8,))
+    check_tensor(scales, "scales", (torch.uint8,))
     formats.check_ocp(data.shape, scales.shape, format, block_bytes, out_shape, axis, two_d)
     return formats.swapped(out_shape, axis)
 
 
 # ---- Calls ----
 
-def _tensor(x, device):
+def dl_tensor(x, device):
     return lib.tensor(x.data_ptr(), device, _TYPES[x.dtype], x.shape, x.stride())
 
 
-def _stream(device):
+def stream(device):
     if device.type != "cuda":
         return None
     if _raw_stream:
@@ -96,7 +97,7 @@ def _stream(device):
     return torch.cuda.current_stream(device).cuda_stream
 
 
-def _uri(device):
+def uri(device):
     if device.type == "cpu":
         return "host"
     if device.type == "cuda":
@@ -110,17 +111,17 @@ def _call(function, before, inputs, outputs):
     for x in inputs[1:]:
         if x.device != first:
             raise ValueError(f"tensors are on {first} and on {x.device}; move them to one device")
-    handle, device = runtime.device(_uri(first))
+    handle, device = runtime.device(uri(first))
     try:
-        runtime.call(function, handle, *before, *(_tensor(x, device) for x in (*inputs, *outputs)),
-                     _stream(first))
+        runtime.call(function, handle, *before, *(dl_tensor(x, device) for x in (*inputs, *outputs)),
+                     stream(first))
     except ValueError:
         # Inputs whose elements overlap in memory (as_strided, expand of a view) need a copy.
         if all(x.is_contiguous() for x in inputs):
             raise
         inputs = [x.contiguous() for x in inputs]
-        runtime.call(function, handle, *before, *(_tensor(x, device) for x in (*inputs, *outputs)),
-                     _stream(first))
+        runtime.call(function, handle, *before, *(dl_tensor(x, device) for x in (*inputs, *outputs)),
+                     stream(first))
 
 
 def _to(x, target_dtype, axis):
@@ -170,29 +171,38 @@ def _ocp_qdq(x, format, axis, options):
 # ---- GPUs: a call that was made before is a look-up and a launch ----
 
 class _Plan:
-    """A plan of libmxrt and the shape to allocate for its result."""
+    """A plan of libmxrt and the shapes to allocate for its results."""
 
-    __slots__ = ("handle", "shape")
+    __slots__ = ("handle", "shape", "scales_shape", "destroy")
 
-    def __init__(self, handle, shape):
-        self.handle, self.shape = handle, shape
+    def __init__(self, handle, destroy, shape, scales_shape=None):
+        self.handle, self.destroy = handle, destroy
+        self.shape, self.scales_shape = shape, scales_shape
 
 
-def _plan(key, op, format, profile, axis, x, y, shape):
-    """Plans the call that has just been made on x and y; what cannot be planned stays slow."""
-    handle, device = runtime.device(_uri(x.device))
-    request = lib.PlanRequest(op=op, format=format, profile=profile, axis=axis,
-                              in_=ctypes.pointer(_tensor(x, device)),
-                              out=ctypes.pointer(_tensor(y, device)))
-    plan, error = ctypes.c_void_p(), lib.CError()
-    if runtime.library.mxrt_plan_create(handle, request, plan, error) != lib.OK:
-        return
+def keep_plan(key, plan):
+    """Nothing runs the plans that go: their calls keep the interpreter's lock."""
     if len(runtime.plans) >= _MAX_PLANS:
-        # Nothing runs one of them: their calls keep the interpreter's lock.
         plans, runtime.plans = runtime.plans, {}
         for old in plans.values():
-            runtime.locked.mxrt_plan_destroy(old.handle)
-    runtime.plans[key] = _Plan(plan, shape)
+            old.destroy(old.handle)
+    runtime.plans[key] = plan
+
+
+def _plan(key, op, format, profile, axis, x, y, shape, scales=None, options=None):
+    """Plans the call that has just been made on x and y; what cannot be planned stays slow."""
+    handle, device = runtime.device(uri(x.device))
+    request = lib.PlanRequest(op=op, format=format, profile=profile, axis=axis,
+                              in_=ctypes.pointer(dl_tensor(x, device)),
+                              out=ctypes.pointer(dl_tensor(y, device)))
+    if scales is not None:
+        request.scales = ctypes.pointer(dl_tensor(scales, device))
+    if options is not None:
+        request.options = ctypes.pointer(formats.ocp_struct(options))
+    plan, error = ctypes.c_void_p(), lib.CError()
+    if runtime.library.mxrt_plan_create(handle, request, plan, error) == lib.OK:
+        scales_shape = None if scales is None else scales.shape
+        keep_plan(key, _Plan(plan, runtime.locked.mxrt_plan_destroy, shape, scales_shape))
 
 
 def _to_gpu(x, target_dtype, axis):
@@ -205,7 +215,7 @@ def _to_gpu(x, target_dtype, axis):
               packed.shape)
         return packed
     packed = torch.empty(plan.shape, dtype=torch.uint8, device=x.device)
-    if runtime.locked.mxrt_plan_run(plan.handle, data, packed.data_ptr(), _stream(x.device), None):
+    if runtime.locked.mxrt_plan_run(plan.handle, data, packed.data_ptr(), stream(x.device), None):
         return _to(x, target_dtype, axis)
     return packed
 
@@ -221,7 +231,7 @@ def _from_gpu(packed, target_dtype, out_dtype, out_shape, axis):
               tuple(formats.swapped(out_shape, axis)))
         return y
     y = torch.empty(plan.shape, dtype=out_dtype, device=packed.device).transpose(axis, -1)
-    if runtime.locked.mxrt_plan_run(plan.handle, data, y.data_ptr(), _stream(y.device), None):
+    if runtime.locked.mxrt_plan_run(plan.handle, data, y.data_ptr(), stream(y.device), None):
         return _from(packed, target_dtype, out_dtype, out_shape, axis)
     return y
 
@@ -236,8 +246,59 @@ def _qdq_gpu(x, format, axis, profile):
               y.shape)
         return y
     y = torch.empty(plan.shape, dtype=x.dtype, device=x.device)
-    if runtime.locked.mxrt_plan_run(plan.handle, data, y.data_ptr(), _stream(x.device), None):
+    if runtime.locked.mxrt_plan_run(plan.handle, data, y.data_ptr(), stream(x.device), None):
         return _qdq(x, format, axis, profile)
+    return y
+
+
+def _ocp_to_gpu(x, format, axis, options):
+    address = x.data_ptr()
+    key = (3, format, axis, x.dtype, x.device, x.shape, x.stride(), address & 15,
+           tuple(options.values()))
+    plan = runtime.plans.get(key)
+    if plan is None:
+        data, scales = _ocp_to(x, format, axis, options)
+        _plan(key, formats.OP_TO, formats.OCP[format][0], 0, axis, x, data, data.shape, scales,
+              options)
+        return data, scales
+    data = torch.empty(plan.shape, dtype=torch.uint8, device=x.device)
+    scales = torch.empty(plan.scales_shape, dtype=torch.uint8, device=x.device)
+    if runtime.locked.mxrt_plan_run_scaled(plan.handle, address, data.data_ptr(),
+                                           scales.data_ptr(), stream(x.device), None):
+        return _ocp_to(x, format, axis, options)
+    return data, scales
+
+
+def _ocp_from_gpu(data, scales, format, out_dtype, out_shape, axis, options):
+    address = data.data_ptr()
+    key = (4, format, axis, out_dtype, data.device, data.shape, data.stride(), address & 15,
+           scales.device, scales.shape, scales.stride(), scales.data_ptr() & 15, out_shape,
+           options["two_d"])
+    plan = runtime.plans.get(key)
+    if plan is None:
+        y = _ocp_from(data, scales, format, out_dtype, out_shape, axis, options)
+        _plan(key, formats.OP_FROM, formats.OCP[format][0], 0, axis, data, y,
+              tuple(formats.swapped(out_shape, axis)), scales, options)
+        return y
+    y = torch.empty(plan.shape, dtype=out_dtype, device=data.device).transpose(axis, -1)
+    if runtime.locked.mxrt_plan_run_scaled(plan.handle, address, y.data_ptr(), scales.data_ptr(),
+                                           stream(y.device), None):
+        return _ocp_from(data, scales, format, out_dtype, out_shape, axis, options)
+    return y
+
+
+def _ocp_qdq_gpu(x, format, axis, options):
+    address = x.data_ptr()
+    key = (5, format, axis, x.dtype, x.device, x.shape, x.stride(), address & 15,
+           tuple(options.values()))
+    plan = runtime.plans.get(key)
+    if plan is None:
+        y = _ocp_qdq(x, format, axis, options)
+        _plan(key, formats.OP_QDQ, formats.OCP[format][0], 0, axis, x, y, y.shape, options=options)
+        return y
+    y = torch.empty(plan.shape, dtype=x.dtype, device=x.device)
+    if runtime.locked.mxrt_plan_run(plan.handle, address, y.data_ptr(), stream(x.device), None):
+        return _ocp_qdq(x, format, axis, options)
     return y
 
 
@@ -252,6 +313,19 @@ def _from_any(packed, target_dtype, out_dtype, out_shape, axis):
 
 def _qdq_any(x, format, axis, profile):
     return (_qdq_gpu if x.is_cuda else _qdq)(x, format, axis, profile)
+
+
+def _ocp_to_any(x, format, axis, options):
+    return (_ocp_to_gpu if x.is_cuda else _ocp_to)(x, format, axis, options)
+
+
+def _ocp_from_any(data, scales, format, out_dtype, out_shape, axis, options):
+    run = _ocp_from_gpu if data.is_cuda else _ocp_from
+    return run(data, scales, format, out_dtype, tuple(out_shape), axis, options)
+
+
+def _ocp_qdq_any(x, format, axis, options):
+    return (_ocp_qdq_gpu if x.is_cuda else _ocp_qdq)(x, format, axis, options)
 
 
 # ---- Operators ----
@@ -276,7 +350,7 @@ def _unpack_options(values):
     return options
 
 
-def _define(name, schema, run, fake, straight_through=False):
+def define(name, schema, run, fake, straight_through=False):
     full = "mxrt::" + name
     torch.library.define(full, schema)
     torch.library.impl(full, ("cpu", "cuda"), run)
@@ -315,28 +389,28 @@ def _fake_ocp_qdq(x, format, axis, *options):
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-_define("convert_to_mx", "(Tensor data_hp, str target_dtype, int axis=-1) -> Tensor",
+define("convert_to_mx", "(Tensor data_hp, str target_dtype, int axis=-1) -> Tensor",
         lambda x, target_dtype, axis=-1: _to_any(x, target_dtype, axis), _fake_to)
-_define("convert_from_mx",
+define("convert_from_mx",
         "(Tensor packed, str target_dtype, ScalarType out_dtype, SymInt[] out_shape, int axis=-1)"
         " -> Tensor",
         lambda packed, target_dtype, out_dtype, out_shape, axis=-1:
         _from_any(packed, target_dtype, out_dtype, out_shape, axis), _fake_from)
-_define("qdq", '(Tensor x, str format, int axis=-1, str profile="packed") -> Tensor',
+define("qdq", '(Tensor x, str format, int axis=-1, str profile="packed") -> Tensor',
         lambda x, format, axis=-1, profile="packed": _qdq_any(x, format, axis, profile), _fake_qdq,
         straight_through=True)
-_define("ocp_quantize", f"(Tensor x, str format, int axis, {_OCP_ARGS}) -> (Tensor, Tensor)",
-        lambda x, format, axis, *options: _ocp_to(x, format, axis, _unpack_options(options)),
+define("ocp_quantize", f"(Tensor x, str format, int axis, {_OCP_ARGS}) -> (Tensor, Tensor)",
+        lambda x, format, axis, *options: _ocp_to_any(x, format, axis, _unpack_options(options)),
         _fake_ocp_to)
-_define("ocp_dequantize",
+define("ocp_dequantize",
         "(Tensor data, Tensor scales, str format, ScalarType out_dtype, SymInt[] out_shape, "
         "int axis, bool two_d) -> Tensor",
         lambda data, scales, format, out_dtype, out_shape, axis, two_d:
-        _ocp_from(data, scales, format, out_dtype, tuple(out_shape), axis,
-                  formats.ocp_options(two_d=two_d)),
+        _ocp_from_any(data, scales, format, out_dtype, out_shape, axis,
+                      formats.ocp_options(two_d=two_d)),
         _fake_ocp_from)
-_define("ocp_qdq", f"(Tensor x, str format, int axis, {_OCP_ARGS}) -> Tensor",
-        lambda x, format, axis, *options: _ocp_qdq(x, format, axis, _unpack_options(options)),
+define("ocp_qdq", f"(Tensor x, str format, int axis, {_OCP_ARGS}) -> Tensor",
+        lambda x, format, axis, *options: _ocp_qdq_any(x, format, axis, _unpack_options(options)),
         _fake_ocp_qdq, straight_through=True)
 
 _ops = torch.ops.mxrt
@@ -380,7 +454,7 @@ def qdq(x, format, axis=-1, profile="packed"):
 
 def ocp_quantize(x, format, axis, options):
     if not torch.compiler.is_compiling() and _is_plain(x):
-        return _ocp_to(x, format, axis, options)
+        return _ocp_to_any(x, format, axis, options)
     return _ops.ocp_quantize(x, format, axis, *_pack_options(options))
 
 
@@ -388,11 +462,11 @@ def ocp_dequantize(data, scales, format, out_dtype, out_shape, axis, options):
     out_shape = _shape_of(out_shape)
     two_d = bool(options["two_d"])
     if not torch.compiler.is_compiling() and _is_plain(data) and _is_plain(scales):
-        return _ocp_from(data, scales, format, out_dtype, out_shape, axis, options)
+        return _ocp_from_any(data, scales, format, out_dtype, out_shape, axis, options)
     return _ops.ocp_dequantize(data, scales, format, out_dtype, out_shape, axis, two_d)
 
 
 def ocp_qdq(x, format, axis, options):
     if not torch.compiler.is_compiling() and _is_plain(x) and not _needs_grad(x):
-        return _ocp_qdq(x, format, axis, options)
+        return _ocp_qdq_any(x, format, axis, options)
     return _ops.ocp_qdq(x, format, axis, *_pack_options(options))

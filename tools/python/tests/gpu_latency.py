@@ -40,6 +40,13 @@ def main():
         "convert_from_mx": lambda: mxrt.convert_from_mx(packed, "mx9", torch.bfloat16, x.shape),
         "qdq": lambda: mxrt.qdq(x, "mx9"),
     }
+    try:
+        data, scales = mxrt.ocp_quantize(x, "mxfp4")
+        calls["ocp_quantize"] = lambda: mxrt.ocp_quantize(x, "mxfp4")
+        calls["ocp_dequantize"] = lambda: mxrt.ocp_dequantize(data, scales, "mxfp4", torch.bfloat16,
+                                                              x.shape)
+    except mxrt.Error as error:
+        print(f"OCP formats are left out: {error}")
     others = {
         "torch.ops.mxrt.convert_to_mx": lambda: torch.ops.mxrt.convert_to_mx(x, "mx9"),
         "torch.empty": lambda: torch.empty(packed.shape, dtype=torch.uint8, device="cuda"),

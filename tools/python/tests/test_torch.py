@@ -3,11 +3,14 @@
 import os
 import threading
 import unittest
+import unittest.mock
 
 import torch
 
 import cases
 import mxrt
+from mxrt import _formats as formats
+from mxrt import _torch as side
 
 DEVICE = torch.device(os.environ.get("MX_TEST_DEVICE", "cpu"))
 if DEVICE.type == "cuda":
@@ -266,6 +269,55 @@ class Operators(unittest.TestCase):
                             backend="aot_eager")
         with self.assertRaisesRegex(Exception, "float64"):
             run(randn(4, 32).double())
+
+
+class Planned(unittest.TestCase):
+    """Calls of a geometry that was seen before, which take another way on GPUs: here everywhere."""
+
+    def twice(self, again, once, *tensors):
+        for x in tensors:
+            for _ in range(2):
+                results, expected = again(x), once(x)
+                if isinstance(results, torch.Tensor):
+                    results, expected = (results,), (expected,)
+                for a, b in zip(results, expected):
+                    self.assertTrue(same_bits(a, b))
+                    self.assertEqual((a.stride(), a.dtype), (b.stride(), b.dtype))
+
+    def test_packed_formats(self):
+        x = randn(33, 50)
+        room = randn(34, 51)
+        for axis in (0, 1):
+            self.twice(lambda x, axis=axis: side._to_gpu(x, "mx9", axis),
+                       lambda x, axis=axis: side._to(x, "mx9", axis), x, x * 3, room[1:, 1:], x)
+            packed = side._to(x, "mx9", axis)
+            arguments = ("mx9", torch.bfloat16, (33, 50), axis)
+            self.twice(lambda p, a=arguments: side._from_gpu(p, *a),
+                       lambda p, a=arguments: side._from(p, *a), packed, packed.flip(0))
+            self.twice(lambda x, axis=axis: side._qdq_gpu(x, "mx6", axis, "packed"),
+                       lambda x, axis=axis: side._qdq(x, "mx6", axis, "packed"), x, room[1:, 1:])
+
+    def test_ocp_formats(self):
+        if not has_ocp():
+            self.skipTest("no kernels of the OCP formats on this device")
+        x = randn(33, 50)
+        for options in (formats.ocp_options(), formats.ocp_options("ocp", two_d=True)):
+            self.twice(lambda x, o=options: side._ocp_to_gpu(x, "mxfp4", 0, o),
+                       lambda x, o=options: side._ocp_to(x, "mxfp4", 0, o), x, x * 5)
+            self.twice(lambda x, o=options: side._ocp_qdq_gpu(x, "mxint8", 1, o),
+                       lambda x, o=options: side._ocp_qdq(x, "mxint8", 1, o), x, x * 5)
+            pair = side._ocp_to(x, "mxfp4", 0, options)
+            arguments = ("mxfp4", torch.float32, (33, 50), 0, options)
+            self.twice(lambda p, a=arguments: side._ocp_from_gpu(*p, *a),
+                       lambda p, a=arguments: side._ocp_from(*p, *a), pair)
+
+    def test_plans_do_not_pile_up(self):
+        side.runtime.plans.clear()
+        with unittest.mock.patch.object(side, "_MAX_PLANS", 4):
+            for n in range(1, 12):
+                x = randn(n, 32)
+                self.assertTrue(torch.equal(side._to_gpu(x, "mx9", 1), side._to(x, "mx9", 1)))
+                self.assertLessEqual(len(side.runtime.plans), 4)
 
 
 class Surroundings(unittest.TestCase):
