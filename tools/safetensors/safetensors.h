@@ -95,7 +95,8 @@ mx_status st_reader_read(const st_reader *reader, const st_tensor *tensor, int64
 
 /* First declare everything, then begin, then write the tensors' bytes in any order, then commit.
  * The bytes go into a temporary file in the target's folder, and commit moves it into place: the
- * path has the old content or the whole new one. Destroy without commit leaves nothing behind. */
+ * path has the old content or the whole new one. Destroy without commit leaves nothing behind. Where
+ * the file system has files without names, neither does a process that is killed. */
 typedef struct st_writer st_writer;
 
 /* An existing `path` must be a regular file (a link is followed). */

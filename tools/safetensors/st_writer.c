@@ -26,8 +26,8 @@ typedef struct st_slot {
 } st_slot;
 
 struct st_writer {
-    char *target; /* links resolved */
-    char *temporary;
+    char *target;    /* links resolved */
+    char *temporary; /* NULL: the file has no name yet, and goes with its descriptor */
     int fd;
     int cleanup_slot;
     int begun;
@@ -137,7 +137,8 @@ void st_writer_destroy(st_writer *writer)
         return;
     if (writer->fd >= 0) {
         close(writer->fd);
-        unlink(writer->temporary);
+        if (writer->temporary)
+            unlink(writer->temporary);
     }
     cleanup_release(writer->cleanup_slot);
     json_decref(writer->root);
@@ -273,36 +274,102 @@ static mx_status make_header(const st_writer *writer, char **header, size_t *hea
     return MX_OK;
 }
 
-/* A short name of its own, so that it fits wherever the target's name does. */
-static mx_status open_temporary(st_writer *writer, mx_error *err)
+/* The path of something in the target's folder; NULL without memory. */
+static char *beside_target(const st_writer *writer, const char *name)
 {
-    static atomic_uint counter;
     const char *slash = strrchr(writer->target, '/');
     int dir_length = slash ? (int)(slash - writer->target) + 1 : 0;
+    char *path = NULL;
+    return asprintf(&path, "%.*s%s", dir_length, writer->target, name) < 0 ? NULL : path;
+}
+
+/* A short name of its own, so that it fits wherever the target's name does. Calls `make` with one
+ * after the other until it does not find the name taken; what it returns then, and the name, which
+ * the signal handler knows. */
+static int with_temporary(st_writer *writer, int (*make)(st_writer *writer, const char *path))
+{
+    static atomic_uint counter;
+    char name[64];
     for (int attempt = 0; attempt < 100; attempt++) {
-        char *path = NULL;
-        if (asprintf(&path, "%.*s.mxgen-%ld-%u.tmp", dir_length, writer->target, (long)getpid(),
-                     atomic_fetch_add(&counter, 1)) < 0)
-            return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a file name");
+        snprintf(name, sizeof(name), ".mxgen-%ld-%u.tmp", (long)getpid(),
+                 atomic_fetch_add(&counter, 1));
+        char *path = beside_target(writer, name);
+        if (!path)
+            return errno = ENOMEM, -1;
         /* Claimed first: a signal between the two must find the name. */
         int slot = cleanup_claim(path);
-        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0) {
-            writer->fd = fd;
+        int made = make(writer, path);
+        if (made >= 0) {
             writer->temporary = path;
             writer->cleanup_slot = slot;
-            return MX_OK;
+            return made;
         }
         int why = errno;
         cleanup_release(slot);
         free(path);
+        errno = why;
         if (why != EEXIST)
-            return mx_fail(err, why == ENOENT ? MX_ERR_NOT_FOUND : MX_ERR_IO,
-                           "%s: cannot create a file in its folder: %s", writer->target,
-                           strerror(why));
+            return -1;
     }
-    return mx_fail(err, MX_ERR_IO, "%s: its folder is full of old temporary files .mxgen-*.tmp",
-                   writer->target);
+    return -1;
+}
+
+static int make_file(st_writer *writer, const char *path)
+{
+    (void)writer;
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+/* The name under which a descriptor's file can be linked. */
+static void descriptor_path(int fd, char path[64])
+{
+    snprintf(path, 64, "/proc/self/fd/%d", fd);
+}
+
+/* A file without a name, which nothing of the process outlives; -1 where there are none. */
+static int open_unnamed(const st_writer *writer)
+{
+    char path[64];
+    char *folder = beside_target(writer, ".");
+    int fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+    free(folder);
+    if (fd < 0)
+        return -1;
+    descriptor_path(fd, path);
+    if (access(path, F_OK) == 0)
+        return fd;
+    close(fd); /* it could never get a name */
+    return -1;
+}
+
+static mx_status open_temporary(st_writer *writer, mx_error *err)
+{
+    if ((writer->fd = open_unnamed(writer)) >= 0 ||
+        (writer->fd = with_temporary(writer, make_file)) >= 0)
+        return MX_OK;
+    if (errno == EEXIST)
+        return mx_fail(err, MX_ERR_IO, "%s: its folder is full of old temporary files .mxgen-*.tmp",
+                       writer->target);
+    return mx_fail(err, errno == ENOENT ? MX_ERR_NOT_FOUND : MX_ERR_IO,
+                   "%s: cannot create a file in its folder: %s", writer->target, strerror(errno));
+}
+
+static int link_file(st_writer *writer, const char *path)
+{
+    char from[64];
+    descriptor_path(writer->fd, from);
+    return linkat(AT_FDCWD, from, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+/* A link cannot replace a file, so that one without a name gets a temporary one first if the target
+ * is there. */
+static int move_into_place(st_writer *writer)
+{
+    if (!writer->temporary && link_file(writer, writer->target) == 0)
+        return 0;
+    if (!writer->temporary && (errno != EEXIST || with_temporary(writer, link_file) < 0))
+        return -1;
+    return rename(writer->temporary, writer->target);
 }
 
 /* Reserves the whole file, so that a full disk is found before the work and not after it. */
@@ -409,7 +476,7 @@ mx_status st_writer_commit(st_writer *writer, mx_error *err)
     if (fsync(writer->fd) != 0)
         return mx_fail(err, MX_ERR_IO, "%s: cannot write the data out: %s", writer->target,
                        strerror(errno));
-    if (rename(writer->temporary, writer->target) != 0)
+    if (move_into_place(writer) != 0)
         return mx_fail(err, MX_ERR_IO, "%s: cannot move the new file into place: %s",
                        writer->target, strerror(errno));
     cleanup_release(writer->cleanup_slot);
