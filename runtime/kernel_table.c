@@ -261,27 +261,55 @@ static mx_status init_either_form(mxrt_device *device, const candidate *from,
     return init_variant(device, second, out, err);
 }
 
-/* Without what came as the second form of something before. */
+/* What is wrong with a pack's file stays so, and must not take the sound kernels of other objects
+ * and packs along. */
+typedef struct losses {
+    const candidate *last; /* NULL: none so far */
+    mx_error first;
+} losses;
+
+/* An object is told of once, though each of its kernels fails. */
+static void lose(mxrt_device *device, losses *lost, const candidate *from, const mx_error *reason)
+{
+    int is_news =
+        !lost->last || lost->last->pack != from->pack || lost->last->object_id != from->object_id;
+
+    if (!lost->last)
+        lost->first = *reason;
+    lost->last = from;
+    if (is_news)
+        mxrt_context_log(device->context, "%s: left out: %s", device->info.uri, reason->message);
+}
+
+/* Without what came as the second form of something before. Fails for what is damaged, or for other
+ * machines, only if nothing is left. */
 static mx_status init_variants(mxrt_device *device, const candidate *candidates, size_t n,
                                mxrt_kernel_table *table, mx_error *err)
 {
     const candidate *refused = NULL;
+    losses lost = {.last = NULL};
 
     for (size_t i = 0; i < n; i++) {
         const candidate *from = &candidates[i];
         mxrt_variant *variant = &table->variants[table->n_variants];
+        mx_error reason = {MX_OK, ""};
         mx_status status = MX_OK;
         if (from->is_other_form)
             continue;
         if (from->other_form)
             status = init_either_form(device, from, &candidates[from->other_form], &refused,
-                                      variant, err);
+                                      variant, &reason);
         else
-            status = init_variant(device, from, variant, err);
-        if (status)
-            return status;
-        table->n_variants++;
+            status = init_variant(device, from, variant, &reason);
+        if (status == MX_ERR_CORRUPT || status == MX_ERR_UNSUPPORTED)
+            lose(device, &lost, from, &reason);
+        else if (status)
+            return mx_fail(err, status, "%s", reason.message);
+        else
+            table->n_variants++;
     }
+    if (!table->n_variants && lost.last)
+        return mx_fail(err, lost.first.status, "%s", lost.first.message);
     return MX_OK;
 }
 

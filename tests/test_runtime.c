@@ -625,6 +625,36 @@ START_TEST(damaged_objects)
 }
 END_TEST
 
+/* A damaged pack takes nothing along, whichever of the two is preferred; the log names it once. */
+START_TEST(damage_beside_sound)
+{
+    size_t code_bytes;
+    unsigned char *code = read_kernels(&code_bytes);
+
+    for (int sound_first = 0; sound_first < 2; sound_first++) {
+        tear_down();
+        set_up();
+        if (sound_first)
+            add_pack(context, usual, 4);
+        add_pack_of(context, usual, 4, code, code_bytes / 3);
+        if (!sound_first) {
+            open_device("host");
+            ck_assert_int_eq(mxrt_prepare(device, MX_OP_TO, MX_FORMAT_MX9, MX_DTYPE_F32,
+                                          MX_PROFILE_PACKED, &err),
+                             MX_ERR_CORRUPT);
+            mxrt_device_close(device);
+            *log_text = 0;
+            add_pack(context, usual, 4);
+        }
+        open_device("host");
+        check_runs(4, 64, 1);
+        const char *told = strstr(log_text, "left out");
+        ck_assert_msg(told && !strstr(told + 1, "left out"), "%s", log_text);
+    }
+    free(code);
+}
+END_TEST
+
 /* ---- The launch path ---- */
 
 START_TEST(many_geometries)
@@ -815,6 +845,7 @@ int main(void)
     tcase_add_test(tests, no_blocks);
     tcase_add_test(tests, plan_device);
     tcase_add_test(tests, damaged_objects);
+    tcase_add_test(tests, damage_beside_sound);
     tcase_add_test(tests, many_geometries);
 #ifdef COUNTS_ALLOCATIONS
     tcase_add_test(tests, launches_do_not_allocate);

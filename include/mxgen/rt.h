@@ -83,7 +83,9 @@ MX_API mx_status mxrt_context_create(const mxrt_context_options *options, mxrt_c
 MX_API void mxrt_context_destroy(mxrt_context *context);
 
 /* Adds the kernels of a pack; of several packs the one added last is preferred. The memory form
- * copies. Devices see the packs that were added before they were opened. */
+ * copies. Devices see the packs that were added before they were opened. Objects that turn out to
+ * be damaged when they are loaded, or for another machine, are left out, and the log told, as long
+ * as any kernel of the operation, format and type is left. */
 MX_API mx_status mxrt_context_add_pack_file(mxrt_context *context, const char *path, mx_error *err);
 MX_API mx_status mxrt_context_add_pack_memory(mxrt_context *context, const void *data,
                                               size_t size_bytes, mx_error *err);
