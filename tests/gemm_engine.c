@@ -1,4 +1,4 @@
-#include "gemm_engine.h"
+#include "gemm_rig.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #include "cases.h"
 
-enum { BLOCK = 32, GUARD = 256, POISON = 0xa5, NAN_SCALE = 255 };
+enum { BLOCK = 32, POISON = GEMM_POISON, NAN_SCALE = 255, GUARD = GEMM_GUARD };
 
 /* ---- Cases ---- */
 
@@ -136,33 +136,19 @@ static int random_below(uint64_t *state, int n)
 
 /* ---- Operands on the host ---- */
 
-/* Rows of codes and scales as kernels see them, and what they mean. */
-typedef struct operand {
-    mx_gemm_element element;
-    int64_t groups, rows, k; /* groups: 0 without that dimension, else the count + 1 */
-    int64_t row_bytes, group_bytes;
-    unsigned char *data;
-    size_t data_bytes;
-    int64_t scale_rows, scale_blocks; /* allocated */
-    int transposed;
-    unsigned char *scales;
-    size_t scales_bytes;
-    double *values; /* [groups, rows, k] */
-} operand;
-
-static int64_t operand_groups(const operand *o)
+int64_t gemm_operand_groups(const gemm_operand *o)
 {
     return o->groups ? o->groups - 1 : 1;
 }
 
-static unsigned char *scale_at(const operand *o, int64_t group, int64_t row, int64_t block)
+static unsigned char *scale_at(const gemm_operand *o, int64_t group, int64_t row, int64_t block)
 {
     int64_t in_group = o->transposed ? block * o->scale_rows + row : row * o->scale_blocks + block;
 
     return o->scales + group * o->scale_rows * o->scale_blocks + in_group;
 }
 
-static void set_code(const operand *o, int64_t group, int64_t row, int64_t i, unsigned code)
+static void set_code(const gemm_operand *o, int64_t group, int64_t row, int64_t i, unsigned code)
 {
     unsigned char *at = o->data + group * o->group_bytes + row * o->row_bytes;
     uint16_t half = (uint16_t)code;
@@ -205,8 +191,8 @@ static unsigned random_code(mx_gemm_element element, gemm_values values, uint64_
     }
 }
 
-static void fill_block(const operand *o, gemm_values values, int is_right, int along, int64_t group,
-                       int64_t row, int64_t block, uint64_t *state)
+static void fill_block(const gemm_operand *o, gemm_values values, int is_right, int along,
+                       int64_t group, int64_t row, int64_t block, uint64_t *state)
 {
     int exponent = scale_exponent(values, is_right, along, state);
     double *to = o->values + ((group * o->rows + row) * o->k + block * BLOCK);
@@ -228,21 +214,21 @@ static void fill_block(const operand *o, gemm_values values, int is_right, int a
     }
 }
 
-static int64_t code_bytes(mx_gemm_element element, int64_t k)
+int64_t gemm_code_bytes(mx_gemm_element element, int64_t k)
 {
     return element == MX_GEMM_MXFP4 ? k / 2 : element == MX_GEMM_BF16 ? 2 * k : k;
 }
 
 /* Zero if there is no memory. */
-static int operand_init(operand *o, const gemm_case *c, int is_right, uint64_t seed)
+static int operand_init(gemm_operand *o, const gemm_case *c, int is_right, uint64_t seed)
 {
     uint64_t state = seed;
     int large = c->flags & GEMM_LARGE_SCALES ? 1 : 0;
     int gap = c->flags & GEMM_STRIDED ? (o->element == MX_GEMM_BF16 ? 2 : 1) : 0;
-    int64_t groups = operand_groups(o), blocks = o->k / BLOCK;
+    int64_t groups = gemm_operand_groups(o), blocks = o->k / BLOCK;
     int64_t n_scales;
 
-    o->row_bytes = code_bytes(o->element, o->k) + 3 * gap;
+    o->row_bytes = gemm_code_bytes(o->element, o->k) + 3 * gap;
     o->group_bytes = o->row_bytes * o->rows + 8 * gap;
     o->data_bytes = (size_t)(o->group_bytes * groups) + GUARD;
     o->scale_rows = o->rows + 5 * large;
@@ -268,7 +254,7 @@ static int operand_init(operand *o, const gemm_case *c, int is_right, uint64_t s
     return 1;
 }
 
-static void operand_finish(operand *o)
+static void operand_finish(gemm_operand *o)
 {
     free(o->data);
     free(o->scales);
@@ -277,25 +263,12 @@ static void operand_finish(operand *o)
 
 /* ---- A case on the host ---- */
 
-typedef struct run {
-    mxrt_device *device;
-    const gemm_case *c;
-    const gemm_kind *kind;
-    int64_t groups, m, out_rows, n_columns; /* rows of left (contraction); rows, columns of out */
-    int64_t out_groups, out_stride, out_group_stride;
-    int64_t read[GEMM_MAX_GROUPS + 1], write[GEMM_MAX_GROUPS + 1];
-    operand left, right;
-    size_t out_bytes; /* without guards */
-    unsigned char *before, *after, *again;
-    double *wanted; /* [out_groups, out_rows, n_columns] */
-} run;
-
 static int64_t round_up(int64_t value, int64_t to)
 {
     return (value + to - 1) / to * to;
 }
 
-static void make_offsets(run *r)
+static void make_offsets(gemm_run *r)
 {
     const gemm_case *c = r->c;
     int padded = c->flags & GEMM_PADDED ? 1 : 0, is_rows = c->pass == MX_GEMM_ROWS;
@@ -313,7 +286,7 @@ static void make_offsets(run *r)
 }
 
 /* Padding: codes of zero, either sign, and any scale (gemm_cols); rows of NaN (gemm_rows). */
-static void pad(run *r, operand *o)
+static void pad(gemm_run *r, gemm_operand *o)
 {
     uint64_t state = 77;
 
@@ -337,7 +310,7 @@ static void pad(run *r, operand *o)
     }
 }
 
-static void multiply_group(run *r, int64_t g)
+static void multiply_group(gemm_run *r, int64_t g)
 {
     int is_rows = r->c->pass == MX_GEMM_ROWS;
     int64_t n_rows = is_rows ? r->c->sizes[g] : r->out_rows;
@@ -357,18 +330,18 @@ static void multiply_group(run *r, int64_t g)
     }
 }
 
-static int64_t out_index(const run *r, int64_t group, int64_t row, int64_t column)
+static int64_t out_index(const gemm_run *r, int64_t group, int64_t row, int64_t column)
 {
     return group * r->out_group_stride + row * r->out_stride + column;
 }
 
-static double out_value(const run *r, const unsigned char *bytes, int64_t index)
+static double out_value(const gemm_run *r, const unsigned char *bytes, int64_t index)
 {
     return mx_case_to_f32(r->kind->dtype, bytes + GUARD, index);
 }
 
 /* What out holds before: small numbers with `accumulate`, else poison. */
-static void fill_out(run *r)
+static void fill_out(gemm_run *r)
 {
     int64_t bytes = mx_dtype_get(r->kind->dtype)->bytes;
 
@@ -381,7 +354,7 @@ static void fill_out(run *r)
     }
 }
 
-static int shape_out(run *r)
+static int shape_out(gemm_run *r)
 {
     const gemm_case *c = r->c;
     int is_rows = c->pass == MX_GEMM_ROWS;
@@ -403,7 +376,7 @@ static int shape_out(run *r)
 }
 
 /* Zero if there is no memory. */
-static int run_init(run *r, mxrt_device *device, const gemm_case *c, const gemm_kind *kind)
+int gemm_run_init(gemm_run *r, mxrt_device *device, const gemm_case *c, const gemm_kind *kind)
 {
     int is_rows = c->pass == MX_GEMM_ROWS;
 
@@ -412,8 +385,8 @@ static int run_init(run *r, mxrt_device *device, const gemm_case *c, const gemm_
     r->c = c;
     r->kind = kind;
     make_offsets(r);
-    r->left = (operand){.element = kind->left, .rows = is_rows ? r->m : c->n};
-    r->right = (operand){.element = kind->right, .rows = is_rows ? c->n : c->k};
+    r->left = (gemm_operand){.element = kind->left, .rows = is_rows ? r->m : c->n};
+    r->right = (gemm_operand){.element = kind->right, .rows = is_rows ? c->n : c->k};
     r->left.k = r->right.k = is_rows ? c->k : r->m;
     r->right.groups = is_rows ? r->groups + 1 : 0;
     if (!shape_out(r) || !operand_init(&r->left, c, 0, 1) || !operand_init(&r->right, c, 1, 2))
@@ -435,7 +408,7 @@ static int run_init(run *r, mxrt_device *device, const gemm_case *c, const gemm_
     return 1;
 }
 
-static void run_finish(run *r)
+void gemm_run_finish(gemm_run *r)
 {
     operand_finish(&r->left);
     operand_finish(&r->right);
@@ -447,10 +420,7 @@ static void run_finish(run *r)
 
 /* ---- Comparing ---- */
 
-static gemm_verdict wrong(gemm_outcome *out, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static gemm_verdict wrong(gemm_outcome *out, const char *format, ...)
+gemm_verdict gemm_wrong(gemm_outcome *out, const char *format, ...)
 {
     va_list args;
 
@@ -461,7 +431,7 @@ static gemm_verdict wrong(gemm_outcome *out, const char *format, ...)
 }
 
 /* Whether the bytes that are no elements of out are as before. */
-static gemm_verdict check_gaps(const run *r, gemm_outcome *out)
+gemm_verdict gemm_check_gaps(const gemm_run *r, gemm_outcome *out)
 {
     int64_t bytes = mx_dtype_get(r->kind->dtype)->bytes;
     size_t total = r->out_bytes + 2 * GUARD;
@@ -469,7 +439,7 @@ static gemm_verdict check_gaps(const run *r, gemm_outcome *out)
     gemm_verdict verdict = GEMM_OK;
 
     if (!inside)
-        return wrong(out, "no memory");
+        return gemm_wrong(out, "no memory");
     for (int64_t g = 0; g < r->out_groups; g++) {
         for (int64_t i = 0; i < r->out_rows; i++)
             memset(inside + GUARD + out_index(r, g, i, 0) * bytes, 1,
@@ -477,8 +447,8 @@ static gemm_verdict check_gaps(const run *r, gemm_outcome *out)
     }
     for (size_t i = 0; !verdict && i < total; i++) {
         if (!inside[i] && r->after[i] != r->before[i])
-            verdict =
-                wrong(out, "byte %zd of out, which is no element's, changed", (ssize_t)i - GUARD);
+            verdict = gemm_wrong(out, "byte %zd of out, which is no element's, changed",
+                                 (ssize_t)i - GUARD);
     }
     free(inside);
     return verdict;
@@ -493,7 +463,7 @@ static double rounded(mx_dtype dtype, double value)
     return dtype == MX_DTYPE_F32 ? (double)(float)value : mx_case_to_f32(dtype, &half, 0);
 }
 
-static double limit_of(const run *r, mx_gemm_mode mode)
+static double limit_of(const gemm_run *r, mx_gemm_mode mode)
 {
     if (r->c->values == GEMM_VALUES_INTEGERS && !(r->c->flags & GEMM_ACCUMULATE))
         return 0;
@@ -503,7 +473,7 @@ static double limit_of(const run *r, mx_gemm_mode mode)
     return mode == MX_GEMM_EXACT ? 1e-6 : 1e-3;
 }
 
-static gemm_verdict compare(const run *r, mx_gemm_mode mode, gemm_outcome *out)
+gemm_verdict gemm_compare(const gemm_run *r, mx_gemm_mode mode, gemm_outcome *out)
 {
     double off = 0, norm = 0, worst = 0;
     int64_t at[3] = {0, 0, 0};
@@ -531,322 +501,8 @@ static gemm_verdict compare(const run *r, mx_gemm_mode mode, gemm_outcome *out)
     out->limit = limit_of(r, mode);
     if (out->error <= out->limit)
         return GEMM_OK;
-    return wrong(out,
-                 "relative error %.3g, more than %.3g; worst at group %" PRId64 ", row %" PRId64
-                 ", column %" PRId64 ": %.9g, wanted %.9g",
-                 out->error, out->limit, at[0], at[1], at[2], got_there, wanted_there);
-}
-
-/* ---- On the device ---- */
-
-enum { LEFT, LEFT_SCALES, RIGHT, RIGHT_SCALES, OUT, READ, WRITE, STATUS, WORKSPACE, N_BUFFERS };
-
-typedef struct tensor {
-    DLTensor dl;
-    int64_t shape[3], strides[3];
-} tensor;
-
-typedef struct on_device {
-    void *memory[N_BUFFERS];
-    tensor tensors[N_BUFFERS];
-    mxrt_gemm_request request;
-} on_device;
-
-static void set_tensor(tensor *t, DLDevice device, DLDataType type, int ndim, const int64_t *shape,
-                       const int64_t *strides, void *data)
-{
-    for (int i = 0; i < ndim; i++) {
-        t->shape[i] = shape[i];
-        t->strides[i] = strides[i];
-    }
-    t->dl =
-        (DLTensor){.data = data, .device = device, .ndim = ndim, .dtype = type, .shape = t->shape};
-    t->dl.strides = t->strides;
-}
-
-static mx_status place(run *r, on_device *d, int buffer, const void *bytes, size_t size_bytes,
-                       mx_error *err)
-{
-    mx_status status = mxrt_device_alloc(r->device, size_bytes, &d->memory[buffer], err);
-
-    return status ? status
-                  : mxrt_device_upload(r->device, d->memory[buffer], bytes, size_bytes, err);
-}
-
-static const DLDataType u8 = {kDLUInt, 8, 1};
-
-/* Data and scales; `skip` bytes before the data make its address odd. */
-static mx_status place_operand(run *r, on_device *d, const operand *o, int data, int scales,
-                               DLDevice device, mx_error *err)
-{
-    int64_t skip = r->c->flags & GEMM_STRIDED ? (o->element == MX_GEMM_BF16 ? 2 : 1) : 0;
-    int64_t item = o->element == MX_GEMM_BF16 ? 2 : 1, groups = operand_groups(o);
-    int ndim = o->groups ? 3 : 2;
-    unsigned char *moved = malloc(o->data_bytes + (size_t)skip);
-    if (!moved)
-        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory");
-    memset(moved, POISON, o->data_bytes + (size_t)skip);
-    memcpy(moved + skip, o->data, o->data_bytes);
-    mx_status status = place(r, d, data, moved, o->data_bytes + (size_t)skip, err);
-    free(moved);
-    if (status || (status = place(r, d, scales, o->scales, o->scales_bytes, err)))
-        return status;
-    const int64_t shape[] = {groups, o->rows, code_bytes(o->element, o->k) / item};
-    const int64_t strides[] = {o->group_bytes / item, o->row_bytes / item, 1};
-    DLDataType bf16 = {kDLBfloat, 16, 1};
-    set_tensor(&d->tensors[data], device, o->element == MX_GEMM_BF16 ? bf16 : u8, ndim,
-               shape + 3 - ndim, strides + 3 - ndim, (unsigned char *)d->memory[data] + skip);
-    int64_t rows = o->transposed ? o->scale_blocks : o->scale_rows;
-    int64_t columns = o->transposed ? o->scale_rows : o->scale_blocks;
-    const int64_t scale_shape[] = {groups, rows, columns};
-    const int64_t scale_strides[] = {rows * columns, columns, 1};
-    set_tensor(&d->tensors[scales], device, u8, ndim, scale_shape + 3 - ndim,
-               scale_strides + 3 - ndim, d->memory[scales]);
-    return MX_OK;
-}
-
-static mx_status place_offsets(run *r, on_device *d, DLDevice device, mx_error *err)
-{
-    const int64_t shape[] = {r->groups + 1}, strides[] = {1}, one[] = {1};
-    const DLDataType i64 = {kDLInt, 64, 1}, i32 = {kDLInt, 32, 1};
-    size_t size_bytes = (size_t)(r->groups + 1) * sizeof(int64_t);
-    static const int32_t unset = 0x55555555;
-    mx_status status;
-    int on_host = r->c->flags & GEMM_HOST_OFFSETS ? 1 : 0;
-    DLDevice host = {kDLCPU, 0};
-
-    if ((status = place(r, d, READ, r->read, size_bytes, err)) ||
-        (status = place(r, d, WRITE, r->write, size_bytes, err)) ||
-        (status = place(r, d, STATUS, &unset, sizeof(unset), err)))
-        return status;
-    set_tensor(&d->tensors[READ], on_host ? host : device, i64, 1, shape, strides,
-               on_host ? r->read : d->memory[READ]);
-    set_tensor(&d->tensors[WRITE], on_host ? host : device, i64, 1, shape, strides,
-               on_host ? r->write : d->memory[WRITE]);
-    set_tensor(&d->tensors[STATUS], device, i32, 1, one, strides, d->memory[STATUS]);
-    return MX_OK;
-}
-
-static mx_status place_all(run *r, on_device *d, mx_error *err)
-{
-    mxrt_device_info info;
-    int is_rows = r->c->pass == MX_GEMM_ROWS;
-    mx_status status = mxrt_device_get_info(r->device, &info, err);
-
-    if (status ||
-        (status = place_operand(r, d, &r->left, LEFT, LEFT_SCALES, info.dl_device, err)) ||
-        (status = place_operand(r, d, &r->right, RIGHT, RIGHT_SCALES, info.dl_device, err)) ||
-        (status = place_offsets(r, d, info.dl_device, err)) ||
-        (status = place(r, d, OUT, r->before, r->out_bytes + 2 * GUARD, err)))
-        return status;
-    const int64_t shape[] = {r->out_groups, r->out_rows, r->n_columns};
-    const int64_t strides[] = {r->out_group_stride, r->out_stride, 1};
-    set_tensor(&d->tensors[OUT], info.dl_device, mx_case_dl_type(r->kind->dtype), is_rows ? 2 : 3,
-               shape + is_rows, strides + is_rows, (unsigned char *)d->memory[OUT] + GUARD);
-    d->request = (mxrt_gemm_request){
-        .pass = r->c->pass,
-        .left_element = r->kind->left,
-        .right_element = r->kind->right,
-        .mode = r->kind->mode,
-        .left = &d->tensors[LEFT].dl,
-        .left_scales = r->kind->left == MX_GEMM_BF16 ? NULL : &d->tensors[LEFT_SCALES].dl,
-        .right = &d->tensors[RIGHT].dl,
-        .right_scales = r->kind->right == MX_GEMM_BF16 ? NULL : &d->tensors[RIGHT_SCALES].dl,
-        .out = &d->tensors[OUT].dl,
-        .read_offsets = &d->tensors[READ].dl,
-        .host_offsets = r->c->flags & GEMM_HOST_OFFSETS ? 1 : 0,
-        .left_scales_transposed = r->left.transposed,
-        .right_scales_transposed = r->right.transposed,
-        .accumulate = r->c->flags & GEMM_ACCUMULATE ? 1 : 0,
-        .num_cu = r->c->num_cu,
-    };
-    if (r->c->flags & (GEMM_PADDED | GEMM_UNOWNED) && is_rows)
-        d->request.write_offsets = &d->tensors[WRITE].dl;
-    /* Half of the cases have no status word of their own. */
-    if (r->c->sizes[0] % 2 || r->c->flags & GEMM_UNOWNED)
-        d->request.status = &d->tensors[STATUS].dl;
-    return MX_OK;
-}
-
-static void release(run *r, on_device *d)
-{
-    for (int i = 0; i < N_BUFFERS; i++)
-        mxrt_device_free(r->device, d->memory[i]);
-}
-
-/* Once, from the same memory of out. */
-static mx_status run_once(run *r, on_device *d, const mxrt_gemm_plan *plan, unsigned char *after,
-                          mx_error *err)
-{
-    mxrt_gemm_buffers buffers = {.workspace = d->memory[WORKSPACE],
-                                 .workspace_bytes = mxrt_gemm_workspace_bytes(plan)};
-    size_t size_bytes = r->out_bytes + 2 * GUARD;
-    mx_status status = mxrt_device_upload(r->device, d->memory[OUT], r->before, size_bytes, err);
-
-    if (status || (status = mxrt_gemm_run(plan, &buffers, NULL, err)) ||
-        (status = mxrt_device_synchronize(r->device, NULL, err)))
-        return status;
-    return mxrt_device_download(r->device, after, d->memory[OUT], size_bytes, err);
-}
-
-/* The workspace holds NaN, as whatever it holds must not matter. */
-static mx_status place_workspace(run *r, on_device *d, const mxrt_gemm_plan *plan, mx_error *err)
-{
-    size_t size_bytes = mxrt_gemm_workspace_bytes(plan);
-    unsigned char *poison = malloc(size_bytes + 1);
-    mx_status status;
-
-    if (!poison)
-        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory");
-    memset(poison, 0xff, size_bytes + 1);
-    status = size_bytes ? place(r, d, WORKSPACE, poison, size_bytes, err) : MX_OK;
-    free(poison);
-    return status;
-}
-
-static gemm_verdict run_variant(run *r, on_device *d, int32_t *word, mx_gemm_mode *mode,
-                                gemm_outcome *out)
-{
-    mxrt_gemm_plan *plan = NULL;
-    mxrt_gemm_info info;
-    mx_error err = {MX_OK, ""};
-    mx_status status = mxrt_gemm_plan_create(r->device, &d->request, &plan, &err);
-
-    if (status == MX_ERR_UNSUPPORTED && d->request.variant) {
-        snprintf(out->text, sizeof(out->text), "%s", err.message);
-        return GEMM_NOT_APPLICABLE;
-    }
-    if (!status)
-        status = mxrt_gemm_get_info(plan, &info, &err);
-    *mode = status ? MX_GEMM_FAST : info.mode;
-    if (!status)
-        status = place_workspace(r, d, plan, &err);
-    if (!status)
-        status = run_once(r, d, plan, r->after, &err);
-    if (!status)
-        status = run_once(r, d, plan, r->again, &err);
-    if (!status)
-        status = mxrt_device_download(r->device, word, d->memory[STATUS], sizeof(*word), &err);
-    /* Where nothing is launched nobody writes it. */
-    if (!status && (!d->request.status || !strcmp(info.variant, "none")))
-        *word = 0;
-    mxrt_gemm_plan_destroy(plan);
-    return status ? wrong(out, "%s", err.message) : GEMM_OK;
-}
-
-gemm_verdict gemm_case_run(mxrt_device *device, const gemm_case *c, const gemm_kind *kind,
-                           const char *variant, gemm_outcome *out)
-{
-    on_device d = {.memory = {NULL}};
-    gemm_verdict verdict;
-    mx_gemm_mode mode;
-    mx_error err = {MX_OK, ""};
-    int32_t word = 0;
-    run r;
-
-    memset(out, 0, sizeof(*out));
-    if (c->flags & GEMM_ACCUMULATE && kind->dtype == MX_DTYPE_F16)
-        return GEMM_NOT_APPLICABLE;
-    if (c->values == GEMM_VALUES_SPREAD && kind->dtype == MX_DTYPE_F16)
-        return GEMM_NOT_APPLICABLE; /* its range does not hold the results */
-    if (!run_init(&r, device, c, kind)) {
-        run_finish(&r);
-        return wrong(out, "no memory");
-    }
-    if (place_all(&r, &d, &err)) {
-        verdict = wrong(out, "%s", err.message);
-    } else {
-        d.request.variant = variant;
-        verdict = run_variant(&r, &d, &word, &mode, out);
-        if (!verdict && word)
-            verdict = wrong(out, "the status word is %d", (int)word);
-        if (!verdict && memcmp(r.after, r.again, r.out_bytes + 2 * GUARD))
-            verdict = wrong(out, "a second run gives other bytes");
-        if (!verdict)
-            verdict = check_gaps(&r, out);
-        if (!verdict)
-            verdict = compare(&r, mode, out);
-    }
-    release(&r, &d);
-    run_finish(&r);
-    return verdict;
-}
-
-/* ---- Bad offsets ---- */
-
-gemm_verdict gemm_bad_offsets_run(mxrt_device *device, mx_gemm_pass pass, const gemm_kind *kind,
-                                  const char *variant, gemm_outcome *out)
-{
-    static const gemm_case base[] = {
-        {"bad offsets", ROWS, 3, {33, 40, 31}, 40, 64, GEMM_PADDED, 0, GEMM_VALUES_SIGNED},
-        {"bad offsets", COLS, 3, {128, 64, 32}, 40, 24, GEMM_STRIDED, 0, GEMM_VALUES_SIGNED},
-    };
-    static const struct {
-        int64_t read[4], write[4];
-        int rows, cols; /* the words that are wanted */
-    } bad[] = {
-        {{0, 64, 32, 160},
-         {0, 33, 33, 33},
-         MX_GEMM_BAD_ORDER | MX_GEMM_BAD_ROWS,
-         MX_GEMM_BAD_ORDER},
-        {{-64, 64, 128, 160}, {0, 33, 73, 104}, MX_GEMM_BAD_RANGE, MX_GEMM_BAD_RANGE},
-        {{0, 64, 128, INT64_MAX / 32 * 32}, {0, 33, 73, 104}, MX_GEMM_BAD_RANGE, MX_GEMM_BAD_RANGE},
-        {{0, 64, 128, 160}, {0, 33, 73, 105}, MX_GEMM_BAD_RANGE, 0},
-        {{0, 64, 128, 160}, {0, 70, 73, 104}, MX_GEMM_BAD_ROWS, 0},
-        {{0, 65, 128, 160}, {0, 33, 73, 104}, 0, MX_GEMM_BAD_BLOCK},
-        {{INT64_MIN, INT64_MAX, INT64_MIN, INT64_MAX}, {3, -3, INT64_MAX, INT64_MIN}, -1, -1},
-    };
-    gemm_verdict verdict = GEMM_OK;
-    memset(out, 0, sizeof(*out));
-
-    for (size_t i = 0; !verdict && i < sizeof(bad) / sizeof(bad[0]); i++) {
-        int wanted = pass == ROWS ? bad[i].rows : bad[i].cols;
-        on_device d = {.memory = {NULL}};
-        mx_error err = {MX_OK, ""};
-        mx_gemm_mode mode;
-        int32_t word = 0;
-        run r;
-        int made = run_init(&r, device, &base[pass], kind);
-        if (made) {
-            memcpy(r.read, bad[i].read, sizeof(bad[i].read));
-            memcpy(r.write, bad[i].write, sizeof(bad[i].write));
-        }
-        if (!made || place_all(&r, &d, &err)) {
-            verdict = wrong(out, "no memory: %s", err.message);
-        } else {
-            d.request.variant = variant;
-            d.request.status = &d.tensors[STATUS].dl;
-            verdict = run_variant(&r, &d, &word, &mode, out);
-            if (!verdict && (wanted < 0 ? word <= 0 : word != wanted))
-                verdict = wrong(out, "offsets number %zu: the status word is %d, not %d", i,
-                                (int)word, wanted);
-            if (!verdict)
-                verdict = check_gaps(&r, out);
-        }
-        release(&r, &d);
-        run_finish(&r);
-    }
-    return verdict;
-}
-
-mx_status gemm_variants(mxrt_device *device, mx_gemm_pass pass, const gemm_kind *kind,
-                        const char **names, size_t capacity, size_t *n, mx_error *err)
-{
-    static const gemm_case friendly[] = {
-        {"variants", ROWS, 2, {64, 64}, 64, 128, 0, 0, GEMM_VALUES_INTEGERS},
-        {"variants", COLS, 2, {128, 128}, 64, 64, 0, 0, GEMM_VALUES_INTEGERS},
-    };
-    on_device d = {.memory = {NULL}};
-    mx_status status = MX_OK;
-    run r;
-
-    if (!run_init(&r, device, &friendly[pass], kind))
-        status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory");
-    if (!status)
-        status = place_all(&r, &d, err);
-    if (!status)
-        status = mxrt_gemm_variants(device, &d.request, names, capacity, n, err);
-    release(&r, &d);
-    run_finish(&r);
-    return status;
+    return gemm_wrong(out,
+                      "relative error %.3g, more than %.3g; worst at group %" PRId64
+                      ", row %" PRId64 ", column %" PRId64 ": %.9g, wanted %.9g",
+                      out->error, out->limit, at[0], at[1], at[2], got_there, wanted_there);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gemm_engine.h"
+#include "gemm_graph.h"
 
 #define MAX_VARIANTS 256
 
@@ -15,6 +15,7 @@ typedef struct options {
     const char *pack, *device, *with, *named;
     size_t n_variants;
     int verbose;
+    driver_graphs graphs; /* without a library on the host */
 } options;
 
 typedef struct tally {
@@ -89,11 +90,16 @@ static void check_variant(mxrt_device *device, mx_gemm_pass pass, const gemm_kin
         gemm_verdict verdict = gemm_case_run(device, c, kind, name, &outcome);
         count(verdict, &outcome, what, name, o, t);
     }
-    if (o->with && !strstr("bad offsets", o->with))
-        return;
-    snprintf(what, sizeof(what), "%s, bad offsets", kinds);
-    gemm_verdict verdict = gemm_bad_offsets_run(device, pass, kind, name, &outcome);
-    count(verdict, &outcome, what, name, o, t);
+    if (!o->with || strstr("bad offsets", o->with)) {
+        snprintf(what, sizeof(what), "%s, bad offsets", kinds);
+        gemm_verdict verdict = gemm_bad_offsets_run(device, pass, kind, name, &outcome);
+        count(verdict, &outcome, what, name, o, t);
+    }
+    if (o->graphs.library && (!o->with || strstr("graph", o->with))) {
+        snprintf(what, sizeof(what), "%s, graph", kinds);
+        gemm_verdict verdict = gemm_graph_run(device, &o->graphs, pass, kind, name, &outcome);
+        count(verdict, &outcome, what, name, o, t);
+    }
 }
 
 /* Kinds differ in the number that `i` counts. */
@@ -129,7 +135,11 @@ int main(int argc, char **argv)
 
     if (!parse(argc, argv, &o))
         return usage();
-    mx_status status = mxrt_context_create(NULL, &context, &err);
+    mx_status status = MX_OK;
+    if (!strncmp(o.device, "cuda", 4) || !strncmp(o.device, "hip", 3))
+        status = driver_graphs_open(&o.graphs, o.device[0] == 'c', &err);
+    if (!status)
+        status = mxrt_context_create(NULL, &context, &err);
     if (!status)
         status = mxrt_context_add_pack_file(context, o.pack, &err);
     if (!status)

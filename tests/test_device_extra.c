@@ -5,7 +5,6 @@
  *   test_device_extra URI PACK      else MX_TEST_URI and MX_TEST_PACK
  *   MX_TEST_LARGE=1                 also the tensors past 2^31 elements (7 GB on the device) */
 #include <check.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,9 @@
 
 #include <mxgen/rt.h>
 
-#include "runtime/dynlib.h"
 #include "runtime/reference.h"
 #include "tests/cases.h"
+#include "tests/driver_graphs.h"
 
 enum {
     SKIPPED = 77,
@@ -33,62 +32,8 @@ static mxrt_device *device;
 static mxrt_device_info info;
 static int is_cuda;
 
-/* The driver's own calls, which have one form in CUDA and HIP. */
-static struct driver {
-    int (*stream_create)(void **stream, unsigned flags);
-    int (*stream_destroy)(void *stream);
-    int (*capture_begin)(void *stream, int mode);
-    int (*capture_end)(void *stream, void **graph);
-    int (*graph_instantiate)(void **executable, void *graph, void *node, char *log, size_t bytes);
-    int (*graph_launch)(void *executable, void *stream);
-    int (*executable_destroy)(void *executable);
-    int (*graph_destroy)(void *graph);
-    int (*memory_info)(size_t *free_bytes, size_t *total_bytes);
-} driver;
-
-static void *library;
-
-static void find(void *function, const char *cuda_name, const char *hip_name)
-{
-    void *address = dlsym(library, is_cuda ? cuda_name : hip_name);
-    memcpy(function, &address, sizeof(address));
-}
-
-static int open_driver(void)
-{
-    mx_error error = {MX_OK, ""};
-    const mxrt_dynlib *opened = NULL;
-    if (mxrt_dynlib_open(is_cuda ? &mxrt_cuda_library : &mxrt_hip_library, NULL, &opened, &error)) {
-        printf("%s\n", error.message);
-        return -1;
-    }
-    library = opened->handle;
-    find(&driver.stream_create, "cuStreamCreate", "hipStreamCreateWithFlags");
-    find(&driver.stream_destroy, "cuStreamDestroy_v2", "hipStreamDestroy");
-    find(&driver.capture_begin, "cuStreamBeginCapture_v2", "hipStreamBeginCapture");
-    find(&driver.capture_end, "cuStreamEndCapture", "hipStreamEndCapture");
-    find(&driver.graph_instantiate, "cuGraphInstantiate_v2", "hipGraphInstantiate");
-    find(&driver.graph_launch, "cuGraphLaunch", "hipGraphLaunch");
-    find(&driver.executable_destroy, "cuGraphExecDestroy", "hipGraphExecDestroy");
-    find(&driver.graph_destroy, "cuGraphDestroy", "hipGraphDestroy");
-    find(&driver.memory_info, "cuMemGetInfo_v2", "hipMemGetInfo");
-    return 0;
-}
-
-/* Streams of ours must be in the context that the device adopts. */
-static int make_context_current(void)
-{
-    int (*init)(unsigned) = NULL;
-    int (*retain)(void **, int) = NULL;
-    int (*set)(void *) = NULL;
-    void *primary = NULL;
-    if (!is_cuda)
-        return 0;
-    find(&init, "cuInit", NULL);
-    find(&retain, "cuDevicePrimaryCtxRetain", NULL);
-    find(&set, "cuCtxSetCurrent", NULL);
-    return !init || !retain || !set || init(0) || retain(&primary, 0) || set(primary);
-}
+static driver_graphs driver;
+static int (*memory_info)(size_t *free_bytes, size_t *total_bytes);
 
 static void check_ok(mx_status status, const mx_error *error)
 {
@@ -321,12 +266,12 @@ START_TEST(memory_goes_with_the_device)
 {
     mx_error error = {MX_OK, ""};
     size_t before = 0, after = 0, total = 0;
-    if (!driver.memory_info)
+    if (!memory_info)
         return;
     conversion *c = conversion_create(21);
     enqueue(c, NULL);
     check_ok(mxrt_device_synchronize(device, NULL, &error), &error);
-    ck_assert_int_eq(driver.memory_info(&before, &total), 0);
+    ck_assert_int_eq(memory_info(&before, &total), 0);
     for (int round = 0; round < 3; round++) {
         mxrt_device *other = NULL;
         check_ok(mxrt_device_open(context, info.uri, &other, &error), &error);
@@ -336,7 +281,7 @@ START_TEST(memory_goes_with_the_device)
         check_ok(mxrt_device_synchronize(other, NULL, &error), &error);
         mxrt_device_close(other);
     }
-    ck_assert_int_eq(driver.memory_info(&after, &total), 0);
+    ck_assert_int_eq(memory_info(&after, &total), 0);
     ck_assert_uint_ge(after, before);
     conversion_destroy(c);
 }
@@ -488,11 +433,11 @@ static void bare_open(bare_launch *bare, const mxrt_plan *plan, const void *x, c
     int static_bytes = 0;
     mx_error error = {MX_OK, ""};
     check_ok(mxrt_plan_get_info(plan, &bare->info, &error), &error);
-    find(&load, "cuModuleLoadData", NULL);
-    find(&get, "cuModuleGetFunction", NULL);
-    find(&attribute, "cuFuncGetAttribute", NULL);
-    find(&bare->launch, "cuLaunchKernel", NULL);
-    find(&bare->unload, "cuModuleUnload", NULL);
+    driver_graphs_find(&driver, &load, "cuModuleLoadData", NULL);
+    driver_graphs_find(&driver, &get, "cuModuleGetFunction", NULL);
+    driver_graphs_find(&driver, &attribute, "cuFuncGetAttribute", NULL);
+    driver_graphs_find(&driver, &bare->launch, "cuLaunchKernel", NULL);
+    driver_graphs_find(&driver, &bare->unload, "cuModuleUnload", NULL);
     char *image = calloc(1, bare->info.object_bytes + 1); /* PTX ends with a zero */
     memcpy(image, bare->info.object, bare->info.object_bytes);
     ck_assert_int_eq(load(&bare->module, image), 0);
@@ -646,10 +591,11 @@ int main(int argc, char **argv)
         return SKIPPED;
     }
     is_cuda = !strncmp(uri, "cuda", 4);
-    if (open_driver() || make_context_current()) {
-        printf("skipped: the driver of %s is not here\n", uri);
+    if (driver_graphs_open(&driver, is_cuda, &error)) {
+        printf("skipped: the driver of %s is not here: %s\n", uri, error.message);
         return SKIPPED;
     }
+    driver_graphs_find(&driver, &memory_info, "cuMemGetInfo_v2", "hipMemGetInfo");
     mx_status status = open_device(uri, pack, &error);
     if (status) {
         printf("%s\n", error.message);

@@ -20,8 +20,8 @@ typedef struct bench_options {
     gemm_values values;
     gemm_shape shapes[MAX_SHAPES];
     int n_shapes, n_samples;
-    const char *variant; /* NULL: the best */
-    double seconds;
+    const char *variant;        /* NULL: the best */
+    double seconds, most_error; /* 0: any */
     int json;
 } bench_options;
 
@@ -121,7 +121,8 @@ enum {
     KEY_SECONDS,
     KEY_SAMPLES,
     KEY_NUM_CU,
-    KEY_ACCUMULATE
+    KEY_ACCUMULATE,
+    KEY_MOST_ERROR
 };
 
 static error_t parse_what(int key, char *arg, struct argp_state *state, bench_options *options)
@@ -177,6 +178,10 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state)
     case KEY_NUM_CU:
         options->request.num_cu = (int)tool_parse_integer(state, "--num-cu", arg, 1, 1 << 20);
         return 0;
+    case KEY_MOST_ERROR:
+        /* A number as those of seconds are. */
+        options->most_error = tool_parse_seconds(state, "--max-error", arg);
+        return 0;
     case KEY_ACCUMULATE:
         options->request.accumulate = 1;
         return 0;
@@ -218,6 +223,7 @@ static const struct argp_option bench_option_table[] = {
     {"accumulate", KEY_ACCUMULATE, NULL, 0, "Adds to what is there; the error is not told", 2},
     {"variant", KEY_VARIANT, "NAME", 0, "A variant's name, best (default), reference or all", 2},
     {"samples", KEY_SAMPLES, "N", 0, "Rows of the result that are checked (default: 16)", 3},
+    {"max-error", KEY_MOST_ERROR, "E", 0, "A larger error, or a status word, is a failure", 3},
     {"seconds", KEY_SECONDS, "S", 0, "Time for a measurement (default: 0.5)", 3},
     {"json", 'j', NULL, 0, "A JSON line a measurement", 4},
     {0}};
@@ -396,6 +402,11 @@ static mx_status measure_variant(bench_run *run, gemm_problem *problem, const ge
         (run->options->json ? print_json : print_row)(run, problem, &info, &result);
         run->n_measured++;
     }
+    double most = run->options->most_error;
+    if (!status && most > 0 && (result.status || !(result.error <= most)))
+        status =
+            mx_fail(err, MX_ERR_INTERNAL, "%s: error %g, more than %g, or status word %d, not 0",
+                    info.variant, result.error, most, (int)result.status);
     mxrt_device_free(device, kernel.buffers.workspace);
     mxrt_gemm_plan_destroy(plan);
     return status;
