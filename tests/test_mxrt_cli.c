@@ -283,16 +283,32 @@ START_TEST(tuning_files)
     snprintf(command, sizeof(command), "cache import %s -o %s", json, file);
     mxrt(&run, command);
     ck_assert_msg(run.exit_code == 0, "%s", run.err);
-    ck_assert_str_eq(run.out, "3 rows: 1 added, 0 replaced, 0 kept, 2 refused\n");
+    ck_assert_str_eq(run.out, "3 rows: 1 added, 0 replaced, 0 kept, 0 stale, 2 refused\n");
     cli_run_finish(&run);
     snprintf(command, sizeof(command), "cache merge %s %s -o %s.2", file, file, file);
     mxrt(&run, command);
-    ck_assert_str_eq(run.out, "2 rows: 1 added, 0 replaced, 1 kept, 0 refused\n");
+    ck_assert_str_eq(run.out, "2 rows: 1 added, 0 replaced, 1 kept, 0 stale, 0 refused\n");
     cli_run_finish(&run);
     snprintf(command, sizeof(command), "cache show %s.2", file);
     json_t *row = mxrt_json(command);
     ck_assert_double_eq(json_real_value(json_object_get(row, "ms")), 1.5);
     json_decref(row);
+    /* Of older code, and of a protocol that is no more. */
+    out = fopen(json, "w");
+    ck_assert_ptr_nonnull(out);
+    for (int i = 0; i < 2; i++)
+        fprintf(
+            out,
+            "{\"op\":\"to\",\"format\":\"mx9\",\"dtype\":\"f32\",\"profile\":\"packed\","
+            "\"bucket\":\"n1 l1 a16 r0 d1\",\"device\":\"d/1\",\"driver\":\"\",\"variant\":\"v\","
+            "\"code\":\"b\",\"protocol\":%d,\"layout\":\"flat\",\"shape\":\"1\",\"bytes\":1,"
+            "\"samples\":9,\"time_s\":0,\"note\":\"\",\"ms\":1,\"spread\":0.1}\n",
+            i ? 77 : 1);
+    fclose(out);
+    snprintf(command, sizeof(command), "cache import %s -o %s", json, file);
+    mxrt(&run, command);
+    ck_assert_str_eq(run.out, "2 rows: 0 added, 0 replaced, 0 kept, 2 stale, 0 refused\n");
+    cli_run_finish(&run);
     snprintf(command, sizeof(command), "cache prune %s", file);
     mxrt_fails(command, 1, "none is given");
     snprintf(command, sizeof(command), "cache prune --op to %s", file);

@@ -365,6 +365,8 @@ START_TEST(measurements_decide)
     ck_assert_int_ge((int)n, 2);
     mxrt_choice choice = explain(&b, MXRT_POLICY_TUNED);
     ck_assert_int_eq(choice.source, MXRT_SOURCE_MODEL);
+    /* Part of the key, and so as stable as the file. */
+    ck_assert_str_eq(choice.bucket, "n10 l4 a16 r0 d1 m0");
     ck_assert_int_eq((int)choice.n_applicable, (int)n);
     ck_assert_str_eq(choice.variant, names[0]);
     b.request.policy = MXRT_POLICY_CACHED;

@@ -628,6 +628,41 @@ START_TEST(read_only)
 }
 END_TEST
 
+/* A list of files that are only read; rows of the user's file win. */
+START_TEST(system_files)
+{
+    mxrt_tune_row third;
+    char list[600];
+    computation c;
+    mxrt_choice choice;
+    make_model(&third);
+    snprintf(list, sizeof(list), "%s/nothing:%s", folder, model);
+    setenv("MXRT_TUNE_SYSTEM", list, 1);
+    ck_assert_int_eq(compute(path, MXRT_POLICY_TUNED), MXRT_SOURCE_EXACT);
+    ck_assert_int_eq(n_lines, 0);
+    ck_assert_int_eq(compute("", MXRT_POLICY_TUNED), MXRT_SOURCE_MODEL); /* no files at all */
+    /* The system's fastest is said to be slow, the third to be in between. */
+    open_computation(&c, "");
+    const char *names[64];
+    size_t n;
+    mxrt_tune_row first;
+    ck_assert_int_eq(mxrt_plan_variants(c.device, &c.request, names, 64, &n, &error), MX_OK);
+    ck_assert_int_eq(mxrt_tune_key(c.device, &c.request, names[0], &first, &error), MX_OK);
+    close_computation(&c);
+    first.ms = 50;
+    first.samples = 9;
+    third.ms = 1.5;
+    ck_assert_int_eq(put(path, &first), MX_OK);
+    ck_assert_int_eq(put(path, &third), MX_OK);
+    open_computation(&c, path);
+    ck_assert_int_eq(mxrt_explain(c.device, &c.request, &choice, &error), MX_OK);
+    ck_assert_str_eq(choice.variant, third.variant);
+    close_computation(&c);
+    unsetenv("MXRT_TUNE_SYSTEM");
+    ck_assert_int_eq(count_rows(model), 2);
+}
+END_TEST
+
 /* Rows from the future decide like others, and yield to what is measured now if asked. */
 START_TEST(clock_moved_back)
 {
@@ -668,6 +703,7 @@ int main(void)
     tcase_add_test(tcase, older_schema);
     tcase_add_test(tcase, newer_schema);
     tcase_add_test(tcase, read_only);
+    tcase_add_test(tcase, system_files);
     tcase_add_test(tcase, clock_moved_back);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -166,7 +166,7 @@ typedef struct walk {
     tool_table *table;
     FILE *out;
     mxrt_tune_file *to;
-    int64_t n, outcomes[3], refused;
+    int64_t n, outcomes[3], refused, stale;
 } walk;
 
 static mx_status list_row(void *user, const mxrt_tune_row *row, mx_error *err)
@@ -198,13 +198,52 @@ static mx_status show_row(void *user, const mxrt_tune_row *row, mx_error *err)
     return failed ? mx_fail(err, MX_ERR_IO, "a row could not be written") : MX_OK;
 }
 
+typedef struct later {
+    const mxrt_tune_row *row;
+    int is_there;
+} later;
+
+static mx_status look_later(void *user, const mxrt_tune_row *there, mx_error *err)
+{
+    later *state = user;
+    (void)err;
+    state->is_there |= strcmp(there->code, state->row->code) && there->time_s > state->row->time_s;
+    return MX_OK;
+}
+
+/* Of a protocol that is not used any more, or of code that the variant had before: the file has a
+ * later measurement of other code. */
+static mx_status is_stale(walk *state, const mxrt_tune_row *row, int *stale, mx_error *err)
+{
+    const mxrt_tune_filter same = {.op = row->op,
+                                   .format = row->format,
+                                   .dtype = row->dtype,
+                                   .profile = row->profile,
+                                   .device = row->device,
+                                   .driver = row->driver,
+                                   .bucket = row->bucket,
+                                   .variant = row->variant,
+                                   .protocol = row->protocol};
+    later found = {.row = row};
+    *stale = row->protocol != MXTUNE_PROTOCOL && row->protocol != MXTUNE_PROTOCOL_NOW;
+    if (*stale)
+        return MX_OK;
+    mx_status status = mxrt_tune_each(state->to, &same, look_later, &found, NULL, err);
+    *stale = found.is_there;
+    return status;
+}
+
 static mx_status merge_row(void *user, const mxrt_tune_row *row, mx_error *err)
 {
     walk *state = user;
     mxrt_tune_outcome outcome;
     mx_error reason = {MX_OK, ""};
-    mx_status status = mxrt_tune_put(state->to, row, 0, &outcome, &reason);
+    int stale = 0;
     state->n++;
+    mx_status status = is_stale(state, row, &stale, err);
+    if (status != MX_OK || stale)
+        return state->stale += stale, status;
+    status = mxrt_tune_put(state->to, row, 0, &outcome, &reason);
     if (status == MX_ERR_INVALID)
         return state->refused++, MX_OK;
     if (status != MX_OK)
@@ -255,9 +294,9 @@ static mx_status act_show(const cache_options *options, mx_error *err)
 static void print_merged(const walk *state, int64_t damaged)
 {
     printf("%" PRId64 " rows: %" PRId64 " added, %" PRId64 " replaced, %" PRId64 " kept, %" PRId64
-           " refused\n",
+           " stale, %" PRId64 " refused\n",
            state->n + damaged, state->outcomes[MXRT_TUNE_ADDED],
-           state->outcomes[MXRT_TUNE_REPLACED], state->outcomes[MXRT_TUNE_KEPT],
+           state->outcomes[MXRT_TUNE_REPLACED], state->outcomes[MXRT_TUNE_KEPT], state->stale,
            state->refused + damaged);
 }
 

@@ -2,6 +2,7 @@
 #include "mxrt_tune.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -132,6 +133,180 @@ static void put_model_plot(FILE *out, const tune_problem *problems, int n)
     fputs("</svg>\n", out);
 }
 
+/* ---- Groups of problems ---- */
+
+static const char *const colours[] = {"#1f4e79", "#c55a11", "#548235", "#7030a0", "#bf9000",
+                                      "#2e75b6", "#a50021", "#007a7a", "#7f7f7f", "#d16ba5"};
+enum { COLOURS = sizeof(colours) / sizeof(colours[0]), MAX_LEGEND = 256 };
+
+static int same_key(const tune_problem *a, const tune_problem *b)
+{
+    return a->what.op == b->what.op && a->what.format == b->what.format &&
+           a->what.dtype == b->what.dtype;
+}
+
+/* Whether problem `i` is the first of its operation, format and type. */
+static int leads(const tune_problem *problems, int i)
+{
+    int first = 0;
+    while (!same_key(&problems[first], &problems[i]))
+        first++;
+    return first == i;
+}
+
+static void put_key(FILE *out, const tune_problem *p)
+{
+    fprintf(out, "%s %s %s", mx_op_name(p->what.op), mx_format_get(p->what.format)->name,
+            mx_dtype_get(p->what.dtype)->name);
+}
+
+/* The variants that are best somewhere among the problems of a key, or of all (key NULL). Returns
+ * their number. */
+static int list_winners(const tune_problem *problems, int n, const tune_problem *key,
+                        const char *names[MAX_LEGEND])
+{
+    int found = 0;
+    for (int i = 0; i < n; i++) {
+        const tune_result *best = tune_best(&problems[i]);
+        int k = 0;
+        if (!best || (key && !same_key(&problems[i], key)))
+            continue;
+        while (k < found && strcmp(names[k], best->variant) != 0)
+            k++;
+        if (k == found && found < MAX_LEGEND)
+            names[found++] = best->variant;
+    }
+    return found;
+}
+
+/* ---- Speed against size ---- */
+
+typedef struct axes {
+    double least, most; /* log2 of bytes */
+    double speed;       /* at the top */
+} axes;
+
+static axes axes_of(const tune_problem *problems, int n, const tune_problem *key)
+{
+    axes a = {.least = 1e9, .most = 0, .speed = 1};
+    for (int i = 0; i < n; i++) {
+        double size = problems[i].bytes > 0 ? log2((double)problems[i].bytes) : 0;
+        double speed = gbps(&problems[i], tune_best(&problems[i]));
+        if (!same_key(&problems[i], key) || size <= 0)
+            continue;
+        a.least = size < a.least ? size : a.least;
+        a.most = size > a.most ? size : a.most;
+        a.speed = speed > a.speed ? speed : a.speed;
+    }
+    return a;
+}
+
+static void put_point(FILE *out, const axes *a, const tune_problem *p, const tune_result *r,
+                      const char *colour)
+{
+    double span = a->most > a->least ? a->most - a->least : 1;
+    fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"><title>",
+            10 + (PLOT_WIDTH - 20) * (log2((double)p->bytes) - a->least) / span,
+            190 - 180 * gbps(p, r) / a->speed, colour);
+    put_title(out, p);
+    fprintf(out, ", %.1f GB/s: ", gbps(p, r));
+    put_text(out, r->variant);
+    fputs("</title></circle>\n", out);
+}
+
+/* Each variant that is best somewhere has a colour. */
+static void put_sizes(FILE *out, const tune_problem *problems, int n, const tune_problem *key)
+{
+    const char *names[MAX_LEGEND];
+    int n_names = list_winners(problems, n, key, names);
+    axes a = axes_of(problems, n, key);
+    if (!n_names)
+        return;
+    fputs("<h3>", out);
+    put_key(out, key);
+    fprintf(out,
+            "</h3><svg width=\"%d\" height=\"%d\" font-size=\"10\"><rect width=\"%d\" "
+            "height=\"200\" fill=\"none\" stroke=\"#bbb\"/><text x=\"4\" y=\"12\">%.0f "
+            "GB/s</text><text x=\"4\" y=\"212\">%.3g MB</text><text x=\"%d\" "
+            "y=\"212\">%.3g MB</text>\n",
+            2 * PLOT_WIDTH, 220 > 14 * n_names ? 220 : 14 * n_names, PLOT_WIDTH, a.speed,
+            1e-6 * exp2(a.least), PLOT_WIDTH - 50, 1e-6 * exp2(a.most));
+    for (int k = 0; k < n_names; k++) {
+        const char *colour = colours[k % COLOURS];
+        for (int i = 0; i < n; i++) {
+            const tune_result *r = tune_find(&problems[i], names[k]);
+            if (same_key(&problems[i], key) && r && r->samples)
+                put_point(out, &a, &problems[i], r, colour);
+        }
+        fprintf(out, "<text x=\"%d\" y=\"%d\" fill=\"%s\">", PLOT_WIDTH + 6, 12 + 14 * k, colour);
+        put_text(out, names[k]);
+        fputs("</text>\n", out);
+    }
+    fputs("</svg>\n", out);
+}
+
+/* ---- Which is best where ---- */
+
+static int same_shape(const tune_problem *a, const tune_problem *b)
+{
+    return a->what.shape == b->what.shape;
+}
+
+static void put_cell(FILE *out, const tune_problem *p, const char *const *names, int n_names)
+{
+    const tune_result *best = tune_best(p);
+    int k = 0;
+    while (best && k < n_names && strcmp(names[k], best->variant) != 0)
+        k++;
+    if (!best || k == n_names) {
+        fputs("<td>", out);
+        return;
+    }
+    fprintf(out, "<td style=\"background:%s;color:white\" title=\"", colours[k % COLOURS]);
+    put_text(out, best->variant);
+    fprintf(out, "\">%d", k + 1);
+}
+
+/* A row a key, a column a shape; cells have the number of the variant in the list below. */
+static void put_map(FILE *out, const tune_problem *problems, int n)
+{
+    const char *names[MAX_LEGEND];
+    int n_names = list_winners(problems, n, NULL, names);
+    char shape[TOOL_SHAPE_BYTES];
+    fputs("<h2>Which is best where</h2><table><tr><th>", out);
+    for (int i = 0; i < n; i++) {
+        if (same_key(&problems[i], &problems[0]))
+            fprintf(out, "<th>%s, axis %d",
+                    tool_shape_text((size_t)problems[i].what.shape->ndim,
+                                    problems[i].what.shape->shape, shape),
+                    problems[i].what.shape->axis);
+    }
+    for (int i = 0; i < n; i++) {
+        if (!leads(problems, i))
+            continue;
+        fputs("<tr><td>", out);
+        put_key(out, &problems[i]);
+        for (int k = 0; k < n; k++) {
+            if (!same_key(&problems[k], &problems[0]))
+                continue;
+            int cell = 0;
+            while (cell < n && !(same_key(&problems[cell], &problems[i]) &&
+                                 same_shape(&problems[cell], &problems[k])))
+                cell++;
+            if (cell < n)
+                put_cell(out, &problems[cell], names, n_names);
+            else
+                fputs("<td>", out);
+        }
+    }
+    fputs("</table><ol>\n", out);
+    for (int k = 0; k < n_names; k++) {
+        fputs("<li>", out);
+        put_text(out, names[k]);
+    }
+    fputs("</ol>\n", out);
+}
+
 static void put_choices(FILE *out, const tune_problem *problems, int n)
 {
     fputs("<h2>Best choices</h2><table><tr><th>problem<th>variant<th>ms<th>spread<th>GB/s<th>"
@@ -168,7 +343,14 @@ mx_status tune_write_page(const char *path, const char *device, const tune_probl
     put_text(out, device);
     fputs("</h1>\n", out);
     put_choices(out, problems, n);
+    if (n)
+        put_map(out, problems, n);
     put_model_plot(out, problems, n);
+    fputs("<h2>Speed against size</h2>\n", out);
+    for (int i = 0; i < n; i++) {
+        if (leads(problems, i))
+            put_sizes(out, problems, n, &problems[i]);
+    }
     fputs("<h2>Speed of every variant</h2>\n", out);
     for (int i = 0; i < n; i++)
         put_bars(out, &problems[i]);
