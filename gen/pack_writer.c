@@ -22,8 +22,9 @@
 struct mxgen_pack_writer {
     sqlite3 *db;
     sqlite3_stmt *insert_meta, *insert_object, *insert_variant;
+    sqlite3_stmt *insert_kernel; /* NULL: there is no such table */
     ZSTD_CCtx *zstd;
-    int64_t n_objects, n_variants; /* also the last ids */
+    int64_t n_objects, n_variants, n_kernels; /* also the last ids */
 };
 
 /* ---- Errors ---- */
@@ -129,6 +130,7 @@ void mxgen_pack_writer_destroy(mxgen_pack_writer *writer)
     sqlite3_finalize(writer->insert_meta);
     sqlite3_finalize(writer->insert_object);
     sqlite3_finalize(writer->insert_variant);
+    sqlite3_finalize(writer->insert_kernel);
     sqlite3_close(writer->db);
     ZSTD_freeCCtx(writer->zstd);
     free(writer);
@@ -140,7 +142,7 @@ mx_status mxgen_pack_writer_meta(mxgen_pack_writer *writer, const char *key, con
     char what[160];
     if (!key || !key[0] || !value)
         return mx_fail(err, MX_ERR_INVALID, "kernel pack: a meta row needs a key and a value");
-    if (!strcmp(key, MXPACK_META_CHECKSUM))
+    if (!strcmp(key, MXPACK_META_CHECKSUM) || !strcmp(key, MXPACK_META_KERNEL_CHECKSUM))
         return mx_fail(err, MX_ERR_INVALID, "kernel pack: the meta key \"%s\" is the writer's own",
                        key);
     snprintf(what, sizeof(what), "cannot add meta key \"%.100s\"", key);
@@ -287,6 +289,46 @@ mx_status mxgen_pack_writer_variant(mxgen_pack_writer *writer, const mxgen_pack_
     return status;
 }
 
+static mx_status add_kernel_table(mxgen_pack_writer *writer, mx_error *err)
+{
+    mx_status status =
+        writer->insert_kernel ? MX_OK : execute(writer, MXPACK_KERNEL_SCHEMA_SQL, err);
+    if (!status && !writer->insert_kernel)
+        status = prepare(writer, "INSERT INTO kernel VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+                         &writer->insert_kernel, err);
+    return status;
+}
+
+mx_status mxgen_pack_writer_kernel(mxgen_pack_writer *writer, const mxgen_pack_kernel *kernel,
+                                   mx_error *err)
+{
+    const char *const texts[] = {kernel->target,      kernel->kernel,     kernel->name,
+                                 kernel->symbol,      kernel->params_json, kernel->rules_json,
+                                 kernel->launch_json, kernel->info_json};
+    char what[240];
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (!texts[i] || !texts[i][0])
+            return mx_fail(err, MX_ERR_INVALID, "kernel pack: kernel \"%s\" lacks a text",
+                           kernel->name ? kernel->name : "");
+    }
+    mx_status status = add_kernel_table(writer, err);
+    if (status)
+        return status;
+    sqlite3_stmt *stmt = writer->insert_kernel;
+    int64_t id = writer->n_kernels + 1;
+    int failed = sqlite3_bind_int64(stmt, 1, id) ||
+                 sqlite3_bind_int64(stmt, 2, kernel->object_id) ||
+                 sqlite3_bind_int64(stmt, 7, kernel->rank);
+    for (int i = 0; i < 8; i++)
+        failed = failed || bind_text(stmt, (i < 4 ? 3 : 4) + i, texts[i]);
+    snprintf(what, sizeof(what), "cannot add kernel \"%.120s\" of object %lld", kernel->name,
+             (long long)kernel->object_id);
+    status = insert(writer, stmt, failed, what, err);
+    if (!status)
+        writer->n_kernels = id;
+    return status;
+}
+
 /* ---- Finishing ---- */
 
 /* Every column of every row of `sql` goes into the checksum, as text. */
@@ -326,6 +368,24 @@ static mx_status check_meta(mxgen_pack_writer *writer, mx_error *err)
     return status;
 }
 
+/* The checksum of the table `kernel`, where there is one; the pack's own covers it. */
+static mx_status seal_kernels(mxgen_pack_writer *writer, mx_error *err)
+{
+    char text[MXPACK_CHECKSUM_CHARS];
+    mxpack_checksum checksum;
+    if (!writer->n_kernels)
+        return MX_OK;
+    mxpack_checksum_init(&checksum);
+    mx_status status = sum_rows(writer, "SELECT * FROM kernel ORDER BY id", &checksum, err);
+    if (status)
+        return status;
+    mxpack_checksum_finish(&checksum, text);
+    sqlite3_stmt *stmt = writer->insert_meta;
+    return insert(writer, stmt,
+                  bind_text(stmt, 1, MXPACK_META_KERNEL_CHECKSUM) || bind_text(stmt, 2, text),
+                  "cannot add the checksum of kernels", err);
+}
+
 /* The file's bytes, owned by SQLite. Rows may be added afterwards, and it be finished again. */
 static mx_status finish(mxgen_pack_writer *writer, unsigned char **data, sqlite3_int64 *size_bytes,
                         mx_error *err)
@@ -334,7 +394,11 @@ static mx_status finish(mxgen_pack_writer *writer, unsigned char **data, sqlite3
     mxpack_checksum checksum;
     mx_status status = check_meta(writer, err);
     if (status ||
-        (status = execute(writer, "DELETE FROM meta WHERE key='" MXPACK_META_CHECKSUM "'", err)))
+        (status = execute(writer,
+                          "DELETE FROM meta WHERE key IN ('" MXPACK_META_CHECKSUM
+                          "', '" MXPACK_META_KERNEL_CHECKSUM "')",
+                          err)) ||
+        (status = seal_kernels(writer, err)))
         return status;
     mxpack_checksum_init(&checksum);
     if ((status = sum_rows(writer, "SELECT key, value FROM meta ORDER BY key", &checksum, err)) ||

@@ -13,6 +13,14 @@ typedef struct mxgen_pack_variant {
     const char *params_json, *rules_json, *launch_json, *info_json;
 } mxgen_pack_variant;
 
+/* A row of the table `kernel`. */
+typedef struct mxgen_pack_kernel {
+    int64_t object_id;
+    const char *target, *kernel, *name, *symbol;
+    int64_t rank;
+    const char *params_json, *rules_json, *launch_json, *info_json;
+} mxgen_pack_kernel;
+
 /* Builds in memory; nothing is on disk until finish. */
 mx_status mxgen_pack_writer_create(mxgen_pack_writer **out, mx_error *err);
 void mxgen_pack_writer_destroy(mxgen_pack_writer *writer);
@@ -23,6 +31,9 @@ mx_status mxgen_pack_writer_object(mxgen_pack_writer *writer, const char *target
                                    mx_error *err);
 mx_status mxgen_pack_writer_variant(mxgen_pack_writer *writer, const mxgen_pack_variant *variant,
                                     mx_error *err);
+/* The first one adds the table. */
+mx_status mxgen_pack_writer_kernel(mxgen_pack_writer *writer, const mxgen_pack_kernel *kernel,
+                                   mx_error *err);
 /* Checks foreign keys, vacuums, and writes `path` atomically (temporary file, fsync, rename). */
 mx_status mxgen_pack_writer_save(mxgen_pack_writer *writer, const char *path, mx_error *err);
 /* The finished file in memory; release with free(). */

@@ -59,6 +59,7 @@ void mxrt_device_close(mxrt_device *device)
         mxrt_kernel_table_destroy(atomic_load(&device->tables[i]));
     for (int i = 0; i < MXRT_GEMM_TABLE_COUNT; i++)
         mxrt_gemm_table_destroy(atomic_load(&device->gemm_tables[i]));
+    mxrt_kernels_destroy(device->kernels);
     while (device->modules) {
         mxrt_module *next = device->modules->next;
         device->ops->module_unload(device->backend, device->modules->module);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "runtime/gemm_table.h"
+#include "runtime/kernel.h"
 #include "runtime/kernel_table.h"
 
 #define MXRT_TABLE_COUNT (MX_OP_COUNT * MX_FORMAT_COUNT * MX_DTYPE_COUNT * MX_PROFILE_COUNT)
@@ -35,6 +36,7 @@ struct mxrt_device {
 
     pthread_mutex_t lock; /* for packs and modules, and for building tables */
     mxrt_module *modules;
+    mxrt_kernel *kernels; /* found by name; under the lock, but each is only read */
     /* Published when complete, then never changed until the device is closed; one with compiled
      * kernels may take its place. */
     _Atomic(mxrt_kernel_table *) tables[MXRT_TABLE_COUNT];

@@ -9,10 +9,11 @@
 #include <mxgen/pack_checksum.h>
 
 #include "pack_forms.h"
+#include "pack_kernels.h"
+#include "pack_rows.h"
 #include "pack_source.h"
 #include "pack_text.h"
 
-#define MAX_NAME_BYTES 1024 /* of names, symbols, targets */
 #define CHECKSUM_BYTES (MXPACK_CHECKSUM_CHARS - 1)
 
 typedef struct pack_meta {
@@ -41,114 +42,23 @@ struct mxrt_pack {
     size_t n_objects;
     pack_variant *variants; /* by id */
     size_t n_variants;
+    mxrt_pack_kernels kernels;
 };
-
-/* ---- Columns ---- */
-
-/* The row being read, for messages. */
-typedef struct pack_row {
-    mxrt_pack *pack;
-    sqlite3_stmt *stmt;
-    const char *table;
-    int64_t id; /* of meta: the number of the row */
-    mx_error *err;
-} pack_row;
-
-MX_PRINTF(2, 3)
-static mx_status row_fail(const pack_row *row, const char *format, ...)
-{
-    char what[600];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof(what), format, args);
-    va_end(args);
-    return mx_fail(row->err, MX_ERR_CORRUPT, "%s is damaged: %s row %lld: %s; build it again",
-                   row->pack->source.label, row->table, (long long)row->id, what);
-}
-
-/* Passes on what went wrong below, in the row's name. */
-static mx_status row_fail_with(const pack_row *row, const mx_error *why)
-{
-    if (why->status != MX_ERR_CORRUPT)
-        return mx_fail(row->err, why->status, "%s", why->message);
-    return row_fail(row, "%s", why->message);
-}
-
-static const char *column_label(const pack_row *row, int column)
-{
-    return sqlite3_column_name(row->stmt, column);
-}
-
-static mx_status column_integer(const pack_row *row, int column, int64_t min, int64_t max,
-                                int64_t *out)
-{
-    if (sqlite3_column_type(row->stmt, column) != SQLITE_INTEGER)
-        return row_fail(row, "%s is not an integer", column_label(row, column));
-    int64_t value = sqlite3_column_int64(row->stmt, column);
-    if (value < min || value > max)
-        return row_fail(row, "%s %lld is outside %lld..%lld", column_label(row, column),
-                        (long long)value, (long long)min, (long long)max);
-    *out = value;
-    return MX_OK;
-}
-
-/* A text without zero bytes, which would hide what follows them. */
-static mx_status column_text(const pack_row *row, int column, size_t max_bytes,
-                             mxrt_pack_text **out)
-{
-    mx_error why;
-    if (sqlite3_column_type(row->stmt, column) != SQLITE_TEXT)
-        return row_fail(row, "%s is not a text", column_label(row, column));
-    const char *chars = (const char *)sqlite3_column_text(row->stmt, column);
-    size_t length = (size_t)sqlite3_column_bytes(row->stmt, column);
-    if (!chars)
-        return mx_fail(row->err, MX_ERR_NO_MEMORY, "no memory to read %s", row->pack->source.label);
-    if (length > max_bytes)
-        return row_fail(row, "%s has %zu bytes, more than %zu", column_label(row, column), length,
-                        max_bytes);
-    if (memchr(chars, 0, length))
-        return row_fail(row, "%s has a zero byte", column_label(row, column));
-    mx_status status = mxrt_pack_forms_intern(row->pack->forms, chars, length, out, &why);
-    return status ? row_fail_with(row, &why) : MX_OK;
-}
-
-/* A name: printable ASCII without spaces, not empty. */
-static mx_status column_name(const pack_row *row, int column, const char **out)
-{
-    mxrt_pack_text *text;
-    mx_status status = column_text(row, column, MAX_NAME_BYTES, &text);
-    if (status)
-        return status;
-    const char *chars = mxrt_pack_text_chars(text);
-    size_t n = 0;
-    while (chars[n] > ' ' && chars[n] <= '~')
-        n++;
-    if (!n || chars[n])
-        return row_fail(row, "%s \"%s\" is not a name", column_label(row, column),
-                        mxrt_show_text(chars).chars);
-    *out = chars;
-    return MX_OK;
-}
-
-/* Room for one more in an array of `n`, doubling at powers of two. NULL without memory. */
-static void *grow_array(void *array, size_t n, size_t item_bytes)
-{
-    if (n & (n - 1) || (n && n < 16))
-        return array;
-    size_t capacity = n ? 2 * n : 16;
-    return reallocarray(array, capacity, item_bytes);
-}
 
 /* ---- Tables ---- */
 
-typedef mx_status (*read_row_fn)(pack_row *row, mxpack_checksum *checksum);
+typedef mx_status (*read_row_fn)(mxrt_pack_row *row, mxpack_checksum *checksum);
 
 /* Rows come in the order of the table's b-tree and must ascend in it, which each reader checks: a
  * damaged tree could show a row many times. */
 static mx_status read_table(mxrt_pack *pack, const char *table, const char *sql,
                             read_row_fn read_row, mxpack_checksum *checksum, mx_error *err)
 {
-    pack_row row = {.pack = pack, .table = table, .err = err};
+    mxrt_pack_row row = {.pack = pack,
+                         .label = pack->source.label,
+                         .forms = pack->forms,
+                         .table = table,
+                         .err = err};
     mx_status status = MX_OK;
     int code;
     if (sqlite3_prepare_v2(pack->source.db, sql, -1, &row.stmt, NULL))
@@ -163,18 +73,18 @@ static mx_status read_table(mxrt_pack *pack, const char *table, const char *sql,
     return status;
 }
 
-static mx_status read_meta(pack_row *row, mxpack_checksum *checksum)
+static mx_status read_meta(mxrt_pack_row *row, mxpack_checksum *checksum)
 {
     mxrt_pack *pack = row->pack;
     mxrt_pack_text *value;
     const char *key = NULL;
     row->id++;
-    mx_status status = column_name(row, 0, &key);
-    if (status || (status = column_text(row, 1, MXRT_PACK_MAX_JSON_BYTES, &value)))
+    mx_status status = mxrt_row_name(row, 0, &key);
+    if (status || (status = mxrt_row_text(row, 1, MXRT_PACK_MAX_JSON_BYTES, &value)))
         return status;
     if (pack->n_metas && strcmp(pack->metas[pack->n_metas - 1].key, key) >= 0)
-        return row_fail(row, "keys are out of order");
-    pack_meta *metas = grow_array(pack->metas, pack->n_metas, sizeof(metas[0]));
+        return mxrt_row_fail(row, "keys are out of order");
+    pack_meta *metas = mxrt_row_grow(pack->metas, pack->n_metas, sizeof(metas[0]));
     if (!metas)
         return mx_fail(row->err, MX_ERR_NO_MEMORY, "no memory to read %s", pack->source.label);
     pack->metas = metas;
@@ -197,27 +107,27 @@ static int is_known_kind(const char *kind)
     return 0;
 }
 
-static mx_status read_object(pack_row *row, mxpack_checksum *checksum)
+static mx_status read_object(mxrt_pack_row *row, mxpack_checksum *checksum)
 {
     mxrt_pack *pack = row->pack;
     pack_object object = {0};
     const char *xxh3 = NULL;
     int64_t last = pack->n_objects ? pack->objects[pack->n_objects - 1].id : 0;
-    mx_status status = column_integer(row, 0, last + 1, INT64_MAX - 1, &row->id);
-    if (status || (status = column_name(row, 1, &object.target)) ||
-        (status = column_name(row, 2, &object.kind)) ||
-        (status = column_integer(row, 3, 1, MXPACK_MAX_OBJECT_BYTES, &object.raw_bytes)) ||
-        (status = column_name(row, 4, &xxh3)))
+    mx_status status = mxrt_row_integer(row, 0, last + 1, INT64_MAX - 1, &row->id);
+    if (status || (status = mxrt_row_name(row, 1, &object.target)) ||
+        (status = mxrt_row_name(row, 2, &object.kind)) ||
+        (status = mxrt_row_integer(row, 3, 1, MXPACK_MAX_OBJECT_BYTES, &object.raw_bytes)) ||
+        (status = mxrt_row_name(row, 4, &xxh3)))
         return status;
     if (!is_known_kind(object.kind))
-        return row_fail(row, "unknown kind \"%s\"", mxrt_show_text(object.kind).chars);
+        return mxrt_row_fail(row, "unknown kind \"%s\"", mxrt_show_text(object.kind).chars);
     if (strlen(xxh3) != CHECKSUM_BYTES)
-        return row_fail(row, "xxh3 has not %d digits", CHECKSUM_BYTES);
+        return mxrt_row_fail(row, "xxh3 has not %d digits", CHECKSUM_BYTES);
     if (strcmp((const char *)sqlite3_column_text(row->stmt, 5), "blob") != 0)
-        return row_fail(row, "data is not a blob");
+        return mxrt_row_fail(row, "data is not a blob");
     object.id = row->id;
     memcpy(object.xxh3, xxh3, sizeof(object.xxh3));
-    pack_object *objects = grow_array(pack->objects, pack->n_objects, sizeof(objects[0]));
+    pack_object *objects = mxrt_row_grow(pack->objects, pack->n_objects, sizeof(objects[0]));
     if (!objects)
         return mx_fail(row->err, MX_ERR_NO_MEMORY, "no memory to read %s", pack->source.label);
     pack->objects = objects;
@@ -270,7 +180,7 @@ typedef struct variant_texts {
     mxrt_pack_text *params, *rules, *launch, *info;
 } variant_texts;
 
-static mx_status read_variant_columns(pack_row *row, mxrt_variant_info *info, variant_texts *texts)
+static mx_status read_variant_columns(mxrt_pack_row *row, mxrt_variant_info *info, variant_texts *texts)
 {
     const char **names[] = {&info->target,  &info->op,     &info->format, &info->dtype,
                             &info->profile, &info->layout, &info->name,   &info->symbol};
@@ -278,27 +188,27 @@ static mx_status read_variant_columns(pack_row *row, mxrt_variant_info *info, va
     const char **chars[] = {&info->params_json, &info->rules_json, &info->launch_json,
                             &info->info_json};
     int64_t last = row->id;
-    mx_status status = column_integer(row, VARIANT_ID, last + 1, INT64_MAX - 1, &row->id);
+    mx_status status = mxrt_row_integer(row, VARIANT_ID, last + 1, INT64_MAX - 1, &row->id);
     if (!status)
-        status = column_integer(row, VARIANT_OBJECT, 1, INT64_MAX, &info->object_id);
+        status = mxrt_row_integer(row, VARIANT_OBJECT, 1, INT64_MAX, &info->object_id);
     if (!status)
-        status = column_integer(row, VARIANT_RANK, 0, INT32_MAX, &info->rank);
+        status = mxrt_row_integer(row, VARIANT_RANK, 0, INT32_MAX, &info->rank);
     for (int i = 0; !status && i < 8; i++)
-        status = column_name(row, VARIANT_TARGET + i, names[i]);
+        status = mxrt_row_name(row, VARIANT_TARGET + i, names[i]);
     for (int i = 0; !status && i < 4; i++) {
-        status = column_text(row, VARIANT_PARAMS + i, MXRT_PACK_MAX_JSON_BYTES, jsons[i]);
+        status = mxrt_row_text(row, VARIANT_PARAMS + i, MXRT_PACK_MAX_JSON_BYTES, jsons[i]);
         if (!status)
             *chars[i] = mxrt_pack_text_chars(*jsons[i]);
     }
     return status;
 }
 
-static mx_status check_variant_checksum(pack_row *row, const mxrt_variant_info *info,
+static mx_status check_variant_checksum(mxrt_pack_row *row, const mxrt_variant_info *info,
                                         mxpack_checksum *checksum)
 {
     char computed[MXPACK_CHECKSUM_CHARS];
     const char *stored = NULL;
-    mx_status status = column_name(row, VARIANT_CHECKSUM, &stored);
+    mx_status status = mxrt_row_name(row, VARIANT_CHECKSUM, &stored);
     if (status)
         return status;
     const mxpack_variant_row summed = {
@@ -320,7 +230,7 @@ static mx_status check_variant_checksum(pack_row *row, const mxrt_variant_info *
     };
     mxpack_checksum_variant(&summed, computed);
     if (strcmp(stored, computed) != 0)
-        return row_fail(row, "its checksum does not match");
+        return mxrt_row_fail(row, "its checksum does not match");
     mxpack_checksum_integer(checksum, row->id);
     mxpack_checksum_text(checksum, stored);
     return MX_OK;
@@ -364,7 +274,7 @@ static unsigned allowed_buffers(const mxrt_pack_key *key)
     return allowed;
 }
 
-static mx_status parse_forms(const pack_row *row, const variant_texts *texts, pack_variant *variant)
+static mx_status parse_forms(const mxrt_pack_row *row, const variant_texts *texts, pack_variant *variant)
 {
     mxrt_pack_launch *launch = &variant->launch;
     mxrt_pack_forms *forms = row->pack->forms;
@@ -375,16 +285,16 @@ static mx_status parse_forms(const pack_row *row, const variant_texts *texts, pa
         mxrt_pack_forms_rules(forms, texts->rules, launch, &why) ||
         mxrt_pack_forms_launch(forms, texts->launch, launch, &buffers, &why) ||
         mxrt_pack_forms_info(texts->info, &why))
-        return row_fail_with(row, &why);
+        return mxrt_row_fail_with(row, &why);
     if (buffers & ~allowed_buffers(&variant->key))
-        return row_fail(row, "launch: an argument names a buffer that \"%s\" has not",
+        return mxrt_row_fail(row, "launch: an argument names a buffer that \"%s\" has not",
                         variant->info.op);
     if (variant->key.gemm.is_step && (launch->n_before || launch->n_after))
-        return row_fail(row, "launch: a step has steps");
+        return mxrt_row_fail(row, "launch: a step has steps");
     return MX_OK;
 }
 
-static mx_status read_variant(pack_row *row, mxpack_checksum *checksum)
+static mx_status read_variant(mxrt_pack_row *row, mxpack_checksum *checksum)
 {
     mxrt_pack *pack = row->pack;
     pack_variant variant = {0};
@@ -395,20 +305,43 @@ static mx_status read_variant(pack_row *row, mxpack_checksum *checksum)
         return status;
     const pack_object *object = find_object(pack, variant.info.object_id);
     if (!object)
-        return row_fail(row, "it needs object %lld, which is missing",
+        return mxrt_row_fail(row, "it needs object %lld, which is missing",
                         (long long)variant.info.object_id);
     if (object->target != variant.info.target)
-        return row_fail(row, "it is for target \"%s\", its object for \"%s\"",
+        return mxrt_row_fail(row, "it is for target \"%s\", its object for \"%s\"",
                         mxrt_show_text(variant.info.target).chars,
                         mxrt_show_text(object->target).chars);
     variant.info.object_kind = object->kind;
     variant.info.object_bytes = object->raw_bytes;
-    pack_variant *variants = grow_array(pack->variants, pack->n_variants, sizeof(variants[0]));
+    pack_variant *variants = mxrt_row_grow(pack->variants, pack->n_variants, sizeof(variants[0]));
     if (!variants)
         return mx_fail(row->err, MX_ERR_NO_MEMORY, "no memory to read %s", pack->source.label);
     pack->variants = variants;
     variants[pack->n_variants++] = variant;
     return MX_OK;
+}
+
+static mx_status read_kernel(mxrt_pack_row *row, mxpack_checksum *checksum)
+{
+    mxrt_pack *pack = row->pack;
+    mxrt_pack_kernel kernel = {0};
+    mx_status status = mxrt_pack_kernel_read(row, &kernel, checksum);
+    const pack_object *object = status ? NULL : find_object(pack, kernel.object_id);
+    if (!status && !object)
+        status = mxrt_row_fail(row, "it needs object %lld, which is missing",
+                               (long long)kernel.object_id);
+    else if (!status && object->target != kernel.target)
+        status = mxrt_row_fail(row, "it is for target \"%s\", its object for \"%s\"",
+                               mxrt_show_text(kernel.target).chars,
+                               mxrt_show_text(object->target).chars);
+    if (!status) {
+        kernel.object_kind = object->kind;
+        kernel.object_bytes = object->raw_bytes;
+        status = mxrt_pack_kernels_add(&pack->kernels, &kernel, row);
+    }
+    if (status)
+        mxrt_pack_kernel_finish(&kernel);
+    return status;
 }
 
 /* Texts are interned, so equal names are one pointer. */
@@ -465,6 +398,27 @@ static mx_status check_meta(const mxrt_pack *pack, const mxpack_checksum *checks
     return MX_OK;
 }
 
+/* The kernels of operations that are not ours. */
+static mx_status read_kernels(mxrt_pack *pack, mx_error *err)
+{
+    mxpack_checksum checksum;
+    char computed[MXPACK_CHECKSUM_CHARS];
+    mx_status status = mxrt_pack_source_check_kernels(&pack->source, err);
+    mxpack_checksum_init(&checksum);
+    if (!status)
+        status = read_table(pack, "kernel",
+                            "SELECT id, object, target, kernel, name, symbol, rank, params, rules,"
+                            " launch, info FROM kernel NOT INDEXED ORDER BY id",
+                            read_kernel, &checksum, err);
+    mxpack_checksum_finish(&checksum, computed);
+    if (!status && strcmp(mxrt_pack_meta(pack, MXPACK_META_KERNEL_CHECKSUM), computed) != 0)
+        status = mx_fail(err, MX_ERR_CORRUPT,
+                         "%s is damaged: the checksum of its kernels does not match; build it "
+                         "again",
+                         pack->source.label);
+    return status;
+}
+
 /* NOT INDEXED: the index is a second copy, which may differ from the rows in a damaged file.
  * typeof(), unlike the data itself, is in the row's first page. */
 static mx_status read_all(mxrt_pack *pack, mx_error *err)
@@ -486,6 +440,8 @@ static mx_status read_all(mxrt_pack *pack, mx_error *err)
                             read_variant, &checksum, err);
     if (!status)
         status = check_meta(pack, &checksum, err);
+    if (!status && mxrt_pack_meta(pack, MXPACK_META_KERNEL_CHECKSUM))
+        status = read_kernels(pack, err);
     if (!status)
         status = check_unique_names(pack, err);
     return status;
@@ -534,6 +490,7 @@ void mxrt_pack_close(mxrt_pack *pack)
     if (!pack)
         return;
     mxrt_pack_source_finish(&pack->source);
+    mxrt_pack_kernels_finish(&pack->kernels);
     mxrt_pack_forms_destroy(pack->forms);
     free(pack->metas);
     free(pack->objects);
@@ -574,6 +531,40 @@ const mxrt_pack_launch *mxrt_pack_launch_of(const mxrt_pack *pack, size_t index)
 const mxrt_pack_key *mxrt_pack_key_of(const mxrt_pack *pack, size_t index)
 {
     return index < pack->n_variants ? &pack->variants[index].key : NULL;
+}
+
+const mxrt_pack_kernels *mxrt_pack_kernels_of(const mxrt_pack *pack)
+{
+    return &pack->kernels;
+}
+
+size_t mxrt_pack_kernel_count(const mxrt_pack *pack)
+{
+    return pack->kernels.n;
+}
+
+mx_status mxrt_pack_kernel_at(const mxrt_pack *pack, size_t index, mxrt_pack_kernel_info *out,
+                              mx_error *err)
+{
+    if (index >= pack->kernels.n)
+        return mx_fail(err, MX_ERR_INVALID, "%s has %zu kernels, and number %zu was asked for",
+                       pack->source.label, pack->kernels.n, index);
+    const mxrt_pack_kernel *kernel = &pack->kernels.items[index];
+    *out = (mxrt_pack_kernel_info){
+        .target = kernel->target,
+        .kernel = kernel->kernel,
+        .name = kernel->name,
+        .symbol = kernel->symbol,
+        .params_json = kernel->params_json,
+        .rules_json = kernel->rules_json,
+        .launch_json = kernel->launch_json,
+        .info_json = kernel->info_json,
+        .object_kind = kernel->object_kind,
+        .rank = kernel->rank,
+        .object_id = kernel->object_id,
+        .object_bytes = kernel->object_bytes,
+    };
+    return MX_OK;
 }
 
 /* ---- Objects ---- */

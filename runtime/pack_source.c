@@ -209,7 +209,7 @@ static mx_status check_table(mxrt_pack_source *source, const char *name, mx_erro
 {
     char head[64];
     snprintf(head, sizeof(head), "CREATE TABLE %s(", name);
-    const char *expected = strstr(MXPACK_SCHEMA_SQL, head);
+    const char *expected = strstr(MXPACK_SCHEMA_SQL MXPACK_KERNEL_SCHEMA_SQL, head);
     size_t length = strcspn(expected, ";");
     sqlite3_stmt *stmt = NULL;
     mx_status status = MX_OK;
@@ -235,6 +235,11 @@ static mx_status check_table(mxrt_pack_source *source, const char *name, mx_erro
 out:
     sqlite3_finalize(stmt);
     return status;
+}
+
+mx_status mxrt_pack_source_check_kernels(mxrt_pack_source *source, mx_error *err)
+{
+    return check_table(source, "kernel", err);
 }
 
 static mx_status check_database(mxrt_pack_source *source, mx_error *err)

@@ -20,6 +20,9 @@ mx_status mxrt_pack_source_open_memory(const void *data, size_t size_bytes, mxrt
                                        mx_error *err);
 void mxrt_pack_source_finish(mxrt_pack_source *source); /* takes a zeroed one, too */
 
+/* That the table `kernel`, which not every pack has, is the one of mxgen/pack.h. */
+mx_status mxrt_pack_source_check_kernels(mxrt_pack_source *source, mx_error *err);
+
 /* The failure of SQLite's last call on the source. */
 mx_status mxrt_pack_source_fail(const mxrt_pack_source *source, mx_error *err);
 

@@ -84,6 +84,19 @@
  * clamp(offset, begin_g, rows).
  *
  * Rows whose op, format, dtype, profile or layout a reader does not know are passed over. */
+ * Kernels that are not of our operations (mxgen/kernel.h) are rows of `kernel`, a table that packs
+ * without any do not have; readers that do not know it pass over it. `kernel` is the name under
+ * which one is found, `name` that of one choice of its parameters, `rank` the order of preference.
+ * The meta value "kernel_checksum" is the XXH3-64 over all columns of all rows, by id, each as its
+ * text form followed by a zero byte. Params, rules and info are as above, launch is
+ *   {"inputs": [{"name": "x", "kind": "pointer"}, {"name": "n", "kind": "i64"}, ..],
+ *    "grid": [EXPR, EXPR, EXPR] or null, "block": [EXPR, EXPR, EXPR] or null, "lds_bytes": INTEGER,
+ *    "args": [{"name": "x", "kind": "pointer", "value": "x"},
+ *             {"name": "count", "kind": "i32", "value": EXPR}, ..]}
+ * Inputs are what the caller gives, args what the function takes. The variables of EXPR are the
+ * inputs of kinds i32 and i64 and, of a pointer x, x_align: the largest power of two that divides
+ * it, at most 4096. The value of a pointer is an input's name or "0", that of an f32 an input's name
+ * or EXPR, converted. Without grid or block the caller gives it. */
 #ifndef MXGEN_PACK_H
 #define MXGEN_PACK_H
 
@@ -106,6 +119,9 @@
 #define MXPACK_META_COMPILER "compiler"             /* "LLVM 22.1.8, ptxas 13.0.88" */
 #define MXPACK_META_CHECKSUM "checksum"             /* see above */
 
+/* Packs with a table `kernel` have this one, too. */
+#define MXPACK_META_KERNEL_CHECKSUM "kernel_checksum"
+
 #define MXPACK_SCHEMA_SQL                                                                          \
     "CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;"         \
     "CREATE TABLE object(id INTEGER PRIMARY KEY, target TEXT NOT NULL, kind TEXT NOT NULL,"        \
@@ -116,5 +132,11 @@
     " rank INTEGER NOT NULL, params TEXT NOT NULL, rules TEXT NOT NULL, launch TEXT NOT NULL,"     \
     " info TEXT NOT NULL, checksum TEXT NOT NULL, UNIQUE(target, name));"                          \
     "CREATE INDEX variant_by_key ON variant(target, op, format, dtype, profile, layout, rank);"
+
+#define MXPACK_KERNEL_SCHEMA_SQL                                                                   \
+    "CREATE TABLE kernel(id INTEGER PRIMARY KEY, object INTEGER NOT NULL REFERENCES object(id),"   \
+    " target TEXT NOT NULL, kernel TEXT NOT NULL, name TEXT NOT NULL, symbol TEXT NOT NULL,"       \
+    " rank INTEGER NOT NULL, params TEXT NOT NULL, rules TEXT NOT NULL, launch TEXT NOT NULL,"     \
+    " info TEXT NOT NULL, UNIQUE(target, name));"
 
 #endif
