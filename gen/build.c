@@ -154,24 +154,31 @@ static mx_status write_job(mxgen_pack_writer *writer, const job *j, mx_error *er
     return status;
 }
 
-static mx_status write_jobs(mxgen_pack_writer *writer, const queue *q, mx_error *err)
+mx_status mxgen_pack_meta(mxgen_pack_writer *writer, const char *others, mx_error *err)
 {
     char compiler[192];
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
-    int n = snprintf(compiler, sizeof(compiler), "LLVM %u.%u.%u", major, minor, patch);
-    if (count_comgr(q))
-        n += snprintf(compiler + n, sizeof(compiler) - (size_t)n, ", comgr %s of LLVM %s",
-                      q->options->comgr->interface, q->options->comgr->llvm);
-    if (count_cubins(q))
-        snprintf(compiler + n, sizeof(compiler) - (size_t)n, ", ptxas %s",
-                 q->options->ptxas->version);
+    snprintf(compiler, sizeof(compiler), "LLVM %u.%u.%u%s", major, minor, patch, others);
     mx_status status =
         mxgen_pack_writer_meta(writer, MXPACK_META_GENERATOR, "mxgen " MX_VERSION_STRING, err);
     if (status == MX_OK)
         status = mxgen_pack_writer_meta(writer, MXPACK_META_GENERATOR_HASH, MXGEN_SOURCE_HASH, err);
     if (status == MX_OK)
         status = mxgen_pack_writer_meta(writer, MXPACK_META_COMPILER, compiler, err);
+    return status;
+}
+
+static mx_status write_jobs(mxgen_pack_writer *writer, const queue *q, mx_error *err)
+{
+    char others[128] = "";
+    int n = 0;
+    if (count_comgr(q))
+        n = snprintf(others, sizeof(others), ", comgr %s of LLVM %s", q->options->comgr->interface,
+                     q->options->comgr->llvm);
+    if (count_cubins(q))
+        snprintf(others + n, sizeof(others) - (size_t)n, ", ptxas %s", q->options->ptxas->version);
+    mx_status status = mxgen_pack_meta(writer, others, err);
     for (size_t i = 0; i < q->n_jobs && status == MX_OK; i++)
         status = write_job(writer, &q->jobs[i], err);
     return status;
@@ -219,6 +226,8 @@ static mx_status build(const mxgen_build_options *options, mxgen_pack_writer *wr
         status = run_jobs(&q, err);
     if (status == MX_OK)
         status = write_jobs(writer, &q, err);
+    if (status == MX_OK && options->add)
+        status = options->add(options->add_user, writer, err);
     clock_gettime(CLOCK_MONOTONIC, &end);
     size_t n_cubins = count_cubins(&q);
     if (stats)

@@ -1,42 +1,19 @@
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/BitWriter.h>
-#include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <xxhash.h>
 
 #include "gen/comgr.h"
 #include "gen/link.h"
+#include "gen/machine.h"
 #include "gen/resources.h"
 #include "gen/template.h"
 #include "mxgen/error.h"
-
-enum { CODE_OBJECT_VERSION = 500 /* v5 loads on ROCm 5, 6 and 7 */ };
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void initialise(void)
-{
-    LLVMInitializeAMDGPUTargetInfo();
-    LLVMInitializeAMDGPUTarget();
-    LLVMInitializeAMDGPUTargetMC();
-    LLVMInitializeAMDGPUAsmPrinter();
-    LLVMInitializeAMDGPUAsmParser();
-    LLVMInitializeNVPTXTargetInfo();
-    LLVMInitializeNVPTXTarget();
-    LLVMInitializeNVPTXTargetMC();
-    LLVMInitializeNVPTXAsmPrinter();
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    LLVMInitializeX86AsmParser();
-}
 
 /* One compilation under way. */
 typedef struct unit {
@@ -68,29 +45,12 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user)
 
 static mx_status machine_make(unit *u, mx_error *err)
 {
-    const mxgen_target *t = u->target;
-    LLVMTargetRef target;
-    char *message = NULL;
-    if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
-        mx_fail(err, MX_ERR_UNSUPPORTED, "this LLVM cannot make code for %s: %s", t->name, message);
-        LLVMDisposeMessage(message);
-        return MX_ERR_UNSUPPORTED;
-    }
-    u->machine =
-        LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, LLVMCodeGenLevelAggressive,
-                                LLVMRelocPIC, LLVMCodeModelDefault);
-    if (!u->machine)
-        return mx_fail(err, MX_ERR_INTERNAL, "LLVM made no target machine for %s", t->name);
-    LLVMSetTarget(u->module, t->triple);
-    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(u->machine);
-    LLVMSetModuleDataLayout(u->module, layout);
-    LLVMDisposeTargetData(layout);
-    if (t->kind == MXGEN_AMDGPU) {
-        LLVMTypeRef i32 = LLVMInt32TypeInContext(u->context);
-        LLVMAddModuleFlag(u->module, LLVMModuleFlagBehaviorError, "amdhsa_code_object_version",
-                          strlen("amdhsa_code_object_version"),
-                          LLVMValueAsMetadata(LLVMConstInt(i32, CODE_OBJECT_VERSION, 0)));
-    }
+    mx_status status = mxgen_machine_create(u->target, &u->machine, err);
+    if (status != MX_OK)
+        return status;
+    mxgen_machine_set_module(u->target, u->machine, u->module);
+    if (u->target->kind == MXGEN_AMDGPU)
+        mxgen_machine_flag_version(u->module);
     return MX_OK;
 }
 
@@ -298,7 +258,7 @@ mx_status mxgen_compile(const mxgen_spec *specs, size_t n_specs, mxgen_stage sta
                         const mxgen_comgr *comgr, mxgen_output *out, mx_error *err)
 {
     mxgen_output made = {0};
-    pthread_once(&once, initialise);
+    mxgen_machine_initialise();
     if (n_specs == 0)
         return mx_fail(err, MX_ERR_INVALID, "no variant to compile");
     unit u = {.target = specs[0].target};

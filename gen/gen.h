@@ -207,6 +207,9 @@ typedef struct mxgen_build_options {
     /* May be NULL; called from one thread at a time. */
     void (*progress)(void *user, size_t done, size_t total);
     void *progress_user;
+    /* Adds what else the pack shall have, after the kernels; may be NULL. */
+    mx_status (*add)(void *user, struct mxgen_pack_writer *writer, mx_error *err);
+    void *add_user;
 } mxgen_build_options;
 
 typedef struct mxgen_build_stats {
@@ -224,5 +227,7 @@ mx_status mxgen_build_pack(const mxgen_build_options *options, const char *path,
 /* The same, into memory (malloc'ed). */
 mx_status mxgen_build_pack_memory(const mxgen_build_options *options, void **data,
                                   size_t *size_bytes, mxgen_build_stats *stats, mx_error *err);
+/* Adds what every pack tells of its making; `others` follows LLVM's version, "" for none. */
+mx_status mxgen_pack_meta(struct mxgen_pack_writer *writer, const char *others, mx_error *err);
 
 #endif

@@ -3,7 +3,6 @@
 #include "gen/template.h"
 
 #include <elf.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "gen/target.h"
@@ -225,10 +224,8 @@ void mxgen_resources_read(const mxgen_target *target, const void *image, size_t 
         out->occupancy = mxgen_target_occupancy(target, out->vgprs);
 }
 
-mx_status mxgen_resources_json(const mxgen_resources *figures, const mxgen_spec *spec,
-                               uint64_t code_id, char **json, mx_error *err)
+json_t *mxgen_resources_object(const mxgen_resources *figures)
 {
-    char code[20];
     const struct {
         const char *name;
         int value;
@@ -242,6 +239,14 @@ mx_status mxgen_resources_json(const mxgen_resources *figures, const mxgen_spec 
         if (members[i].value >= 0)
             json_object_set_new(info, members[i].name, json_integer(members[i].value));
     }
+    return info;
+}
+
+mx_status mxgen_resources_json(const mxgen_resources *figures, const mxgen_spec *spec,
+                               uint64_t code_id, char **json, mx_error *err)
+{
+    char code[20];
+    json_t *info = mxgen_resources_object(figures);
     snprintf(code, sizeof(code), "%016llx", (unsigned long long)code_id);
     json_object_set_new(info, "template", json_string(spec->tmpl->name));
     json_object_set_new(info, "cost", json_real(spec->tmpl->cost(spec)));

@@ -3,6 +3,8 @@
 #ifndef MXGEN_RESOURCES_H
 #define MXGEN_RESOURCES_H
 
+#include <jansson.h>
+
 #include "gen/gen.h"
 
 /* -1 where nothing is known. */
@@ -14,6 +16,8 @@ typedef struct mxgen_resources {
 /* Figures of one kernel; all -1 for an object that has none. */
 void mxgen_resources_read(const mxgen_target *target, const void *image, size_t image_bytes,
                           const char *symbol, mxgen_resources *out);
+/* The figures that are known. NULL without memory. */
+json_t *mxgen_resources_object(const mxgen_resources *figures);
 /* As the pack has them, with what the tuning cache and the runtime's model ask of a variant: its
  * template's static cost and the identity of its code. To be freed. */
 mx_status mxgen_resources_json(const mxgen_resources *figures, const mxgen_spec *spec,

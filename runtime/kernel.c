@@ -22,6 +22,7 @@ static const char *const kind_names[] = {"pointer", "i32", "i64", "f32"};
 typedef struct kernel_variant {
     const mxrt_pack_kernel *from;
     const mxrt_backend_kernel *code;
+    int is_host; /* a workgroup is one work item, and the grid follows the arguments */
     uint16_t arg_offsets[MXPACK_MAX_ARGS];
 } kernel_variant;
 
@@ -109,6 +110,7 @@ static mx_status load_variant(mxrt_device *device, const mxrt_pack *pack,
                                       .object_kind = from->object_kind};
     mxrt_backend_module *module;
     out->from = from;
+    out->is_host = !strcmp(from->object_kind, MXPACK_KIND_HOST);
     for (size_t i = 0; i < from->n_args; i++)
         out->arg_offsets[i] = from->args[i].offset_bytes;
     mx_status status = mxrt_device_module(device, pack, &object, &module, err);
@@ -371,6 +373,8 @@ static mx_status eval_size(const kernel_variant *variant, const mxrt_kernel_size
             status = eval_extent(variant, own_block ? from->block[i] : NULL, blocks[i], values, 1,
                                  MAX_BLOCK_ITEMS, &out->block[i], err);
     }
+    for (int i = 0; variant->is_host && i < 3; i++)
+        out->block[i] = 1;
     out->is_empty = !out->grid[0] || !out->grid[1] || !out->grid[2];
     return status;
 }
@@ -459,11 +463,31 @@ static mx_status fill_arg(const kernel_variant *variant, const mxrt_kernel_param
     return MX_OK;
 }
 
+/* Programs of the host are numbered along x only: the kernel tells its workgroup from the grid, which
+ * lies behind the arguments. */
+static mx_status flatten_grid(const kernel_variant *variant, mxrt_launch *launch,
+                              unsigned char *block, mx_error *err)
+{
+    int64_t grid[3], n_programs = 1;
+    for (int i = 0; i < 3; i++)
+        n_programs *= grid[i] = launch->grid[i]; /* below 2^31 * 2^16 * 2^16 */
+    if (n_programs > UINT32_MAX)
+        return mx_fail(err, MX_ERR_UNSUPPORTED,
+                       "kernel %s (%s): a grid of %" PRId64 " workgroups, the host takes %u",
+                       variant->from->name, variant->from->target, n_programs, UINT32_MAX);
+    launch->args_bytes = (launch->args_bytes + 7) / 8 * 8;
+    memcpy(block + launch->args_bytes, grid, sizeof(grid));
+    launch->args_bytes += sizeof(grid);
+    launch->grid[0] = (uint32_t)n_programs;
+    launch->grid[1] = launch->grid[2] = 1;
+    return MX_OK;
+}
+
 mx_status mxrt_kernel_launch(const mxrt_kernel *kernel, const mxrt_kernel_size *size,
                              const mxrt_kernel_arg *args, size_t n_args, mxrt_stream stream,
                              mx_error *err)
 {
-    _Alignas(16) unsigned char block[MXPACK_MAX_ARGS * sizeof(int64_t)];
+    _Alignas(16) unsigned char block[(MXPACK_MAX_ARGS + 3) * sizeof(int64_t)];
     int64_t values[2 * MXPACK_MAX_ARGS];
     selection chosen;
     mx_status status = prepare(kernel, size, args, n_args, values, &chosen, err);
@@ -471,7 +495,7 @@ mx_status mxrt_kernel_launch(const mxrt_kernel *kernel, const mxrt_kernel_size *
         return status;
     const mxrt_pack_kernel *from = chosen.variant->from;
     /* Bytes between arguments, too. */
-    memset(block, 0, from->args_bytes);
+    memset(block, 0, sizeof(block));
     for (size_t i = 0; !status && i < from->n_args; i++)
         status = fill_arg(chosen.variant, &from->args[i], args, values, block, err);
     if (status)
@@ -486,5 +510,7 @@ mx_status mxrt_kernel_launch(const mxrt_kernel *kernel, const mxrt_kernel_size *
     };
     memcpy(launch.grid, chosen.grid, sizeof(launch.grid));
     memcpy(launch.block, chosen.block, sizeof(launch.block));
+    if (chosen.variant->is_host && (status = flatten_grid(chosen.variant, &launch, block, err)))
+        return status;
     return kernel->device->ops->launch(kernel->device->backend, &launch, stream, err);
 }

@@ -96,7 +96,9 @@
  * Inputs are what the caller gives, args what the function takes. The variables of EXPR are the
  * inputs of kinds i32 and i64 and, of a pointer x, x_align: the largest power of two that divides
  * it, at most 4096. The value of a pointer is an input's name or "0", that of an f32 an input's name
- * or EXPR, converted. Without grid or block the caller gives it. */
+ * or EXPR, converted. Without grid or block the caller gives it. On the host target the grid X, Y, Z
+ * lies behind the arguments as three i64, at the next multiple of 8; program p is the workgroup
+ * (p % X, p / X % Y, p / X / Y), whose block is one work item. */
 #ifndef MXGEN_PACK_H
 #define MXGEN_PACK_H
 

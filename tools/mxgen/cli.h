@@ -15,6 +15,7 @@ typedef mx_status (*cli_command_fn)(int argc, char **argv, mx_error *err);
 
 mx_status cli_targets(int argc, char **argv, mx_error *err);
 mx_status cli_build(int argc, char **argv, mx_error *err);
+mx_status cli_compile(int argc, char **argv, mx_error *err);
 mx_status cli_list(int argc, char **argv, mx_error *err);
 mx_status cli_show(int argc, char **argv, mx_error *err);
 mx_status cli_plan(int argc, char **argv, mx_error *err);

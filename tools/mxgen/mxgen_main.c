@@ -13,6 +13,7 @@ typedef struct main_command {
 static const main_command main_commands[] = {
     {"targets", "mxgen targets", cli_targets, "list what code can be generated for"},
     {"build", "mxgen build", cli_build, "build a kernel pack"},
+    {"compile", "mxgen compile", cli_compile, "compile kernels in MLIR or LLVM IR into a pack"},
     {"list", "mxgen list", cli_list, "list the kernels in a pack"},
     {"show", "mxgen show", cli_show, "show the code of a kernel, or what it needs"},
     {"plan", "mxgen plan", cli_plan, "show how an operation will be launched"},

@@ -1,0 +1,36 @@
+/* LLVM IR that others wrote, as text or bitcode -> what the target's loader takes.
+ *
+ * Kernels are the functions with a kernel's calling convention; where a module has none, all that
+ * are defined, external and return nothing. On the host they are wrapped (gen/foreign_host.c).
+ *
+ * LLVM may end the process where it meets what a chip lacks: call this in a process of its own. */
+#ifndef MXGEN_FOREIGN_H
+#define MXGEN_FOREIGN_H
+
+#include "gen/gen.h"
+
+typedef struct mxgen_foreign_input {
+    const mxgen_target *target;
+    const char *label; /* the file's name, for messages */
+    const void *data;
+    size_t size_bytes;
+    const char *symbol;   /* the one kernel that is wanted; NULL: all */
+    int64_t threads;      /* of a workgroup, which the code may then rely on; 0: not known */
+    int64_t shared_bytes; /* of shared memory whose size the launch tells */
+} mxgen_foreign_input;
+
+typedef struct mxgen_foreign_output {
+    void *data; /* malloc'ed, with a zero behind the last byte */
+    size_t size_bytes;
+    /* Malloc'ed; of the stage OBJECT only: a JSON array with, of each kernel, "symbol", "params":
+     * [{"name", "kind": as in mxgen/pack.h or "other", "type": LLVM's}, ..], "block": [x, y, z] as
+     * the function's attributes have it, or null, and "info" as the pack has it. */
+    char *kernels_json;
+} mxgen_foreign_output;
+
+/* The text is wrong (MX_ERR_INVALID) with its line and column where LLVM tells them. */
+mx_status mxgen_foreign_compile(const mxgen_foreign_input *input, mxgen_stage stage,
+                                mxgen_foreign_output *out, mx_error *err);
+void mxgen_foreign_output_finish(mxgen_foreign_output *out); /* takes a zeroed one, too */
+
+#endif

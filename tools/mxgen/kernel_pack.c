@@ -1,0 +1,223 @@
+#include "kernel_pack.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mxgen/error.h>
+#include <mxgen/pack.h>
+
+#include "gen/target.h"
+#include "kernel_launch.h"
+
+/* One choice for one target. */
+typedef struct variant {
+    const mxgen_target *target;
+    kernel_choice choice;
+    kernel_launch launch;
+    char *text; /* with parameters replaced; NULL: the file's */
+} variant;
+
+typedef struct work {
+    const kernel_file *file;
+    const kernel_pack_options *options;
+    variant *variants;
+    kernel_job *jobs; /* as many */
+    size_t n;
+} work;
+
+static mx_status fail_memory(mx_error *err)
+{
+    return mx_fail(err, MX_ERR_NO_MEMORY, "out of memory");
+}
+
+/* ---- Work ---- */
+
+static mx_status ready(work *w, size_t index, mxgen_stage stage, mx_error *err)
+{
+    variant *v = &w->variants[index];
+    kernel_job *job = &w->jobs[index];
+    mx_status status = kernel_launch_read(w->file, &v->choice, &v->launch, err);
+    if (status == MX_OK && w->file->language != KERNEL_BITCODE)
+        status = kernel_file_substitute(w->file, &v->choice, w->file->path, w->file->text, &v->text,
+                                        err);
+    if (status != MX_OK)
+        return status;
+    int64_t shared = w->options->shared_bytes;
+    if (shared && v->launch.shared_bytes)
+        return mx_fail(err, MX_ERR_INVALID, "--lds: %s has \"lds_bytes\"", w->file->json_path);
+    v->launch.shared_bytes += shared;
+    job->input = (mxgen_foreign_input){
+        .target = v->target,
+        .label = w->file->path,
+        .data = v->text ? v->text : w->file->text,
+        .size_bytes = v->text ? strlen(v->text) : w->file->text_bytes,
+        .symbol = v->launch.symbol,
+        .threads = v->target->kind == MXGEN_HOST ? 0 : v->launch.threads,
+        .shared_bytes = v->launch.shared_bytes,
+    };
+    job->language = w->file->language;
+    job->stage = stage;
+    return MX_OK;
+}
+
+static mx_status add_target(work *w, const mxgen_target *target, size_t most, mxgen_stage stage,
+                            mx_error *err)
+{
+    kernel_choice *choices = NULL;
+    size_t n = 0;
+    if (kernel_file_excludes(w->file, target))
+        return MX_OK;
+    mx_status status = kernel_file_choices(w->file, target, &choices, &n, err);
+    n = n < most ? n : most;
+    variant *variants = realloc(w->variants, (w->n + n + 1) * sizeof(*variants));
+    if (variants)
+        w->variants = variants;
+    kernel_job *jobs = realloc(w->jobs, (w->n + n + 1) * sizeof(*jobs));
+    if (jobs)
+        w->jobs = jobs;
+    if (status == MX_OK && (!variants || !jobs))
+        status = fail_memory(err);
+    for (size_t i = 0; i < n && status == MX_OK; i++) {
+        variants[w->n] = (variant){.target = target, .choice = choices[i]};
+        jobs[w->n] = (kernel_job){.language = w->file->language};
+        w->n++;
+        status = ready(w, w->n - 1, stage, err);
+    }
+    free(choices);
+    return status;
+}
+
+static mx_status prepare(work *w, size_t most, mxgen_stage stage, mx_error *err)
+{
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < w->options->n_targets && status == MX_OK; i++)
+        status = add_target(w, w->options->targets[i], most, stage, err);
+    if (status == MX_OK && !w->n)
+        return mx_fail(err, MX_ERR_INVALID, "%s: \"targets\" has none of those that were asked for",
+                       w->file->json_path);
+    return status;
+}
+
+static void work_finish(work *w)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        kernel_launch_finish(&w->variants[i].launch);
+        mxgen_foreign_output_finish(&w->jobs[i].output);
+        free(w->variants[i].text);
+    }
+    free(w->variants);
+    free(w->jobs);
+}
+
+/* ---- Rows ---- */
+
+/* "softmax_THREADS_256": letters, digits and what names may have. */
+static char *variant_name(const kernel_file *file, const kernel_choice *choice, const char *kernel)
+{
+    char *name = NULL;
+    size_t size_bytes;
+    FILE *stream = open_memstream(&name, &size_bytes);
+    if (!stream)
+        return NULL;
+    fputs(kernel, stream);
+    for (size_t i = 0; i < file->n_params; i++)
+        fprintf(stream, "_%s_%s", file->params[i].name, file->params[i].values[choice->values[i]]);
+    if (fclose(stream))
+        return NULL;
+    for (char *c = name; *c; c++)
+        *c = isgraph((unsigned char)*c) && (unsigned char)*c < 128 ? *c : '_';
+    return name;
+}
+
+static mx_status add_row(const work *w, const variant *v, const json_t *compiled, int64_t object_id,
+                         int64_t rank, mxgen_pack_writer *writer, mx_error *err)
+{
+    const char *symbol = json_string_value(json_object_get(compiled, "symbol"));
+    const char *kernel = json_string_value(json_object_get(w->file->json, "kernel"));
+    json_t *params_json = kernel_file_params(w->file, &v->choice);
+    char *name = variant_name(w->file, &v->choice, kernel ? kernel : symbol), *launch = NULL;
+    char *params = json_dumps(params_json, JSON_COMPACT);
+    char *rules = json_dumps(v->launch.rules, JSON_COMPACT);
+    char *info = json_dumps(json_object_get(compiled, "info"), JSON_COMPACT);
+    mx_status status = name && params && rules && info ? MX_OK : fail_memory(err);
+    if (status == MX_OK)
+        status = kernel_launch_json(w->file, &v->launch, compiled, &launch, err);
+    const mxgen_pack_kernel row = {
+        .object_id = object_id,
+        .target = v->target->name,
+        .kernel = kernel ? kernel : symbol,
+        .name = name,
+        .symbol = symbol,
+        .rank = rank,
+        .params_json = params,
+        .rules_json = rules,
+        .launch_json = launch,
+        .info_json = info,
+    };
+    if (status == MX_OK)
+        status = mxgen_pack_writer_kernel(writer, &row, err);
+    json_decref(params_json);
+    free(name);
+    free(params);
+    free(rules);
+    free(info);
+    free(launch);
+    return status;
+}
+
+static const char *object_kind(const mxgen_target *target)
+{
+    static const char *const kinds[] = {MXPACK_KIND_AMDGPU, MXPACK_KIND_PTX, MXPACK_KIND_HOST};
+    return kinds[target->kind];
+}
+
+static mx_status add_object(const work *w, size_t index, int64_t rank, mxgen_pack_writer *writer,
+                            kernel_pack_stats *stats, mx_error *err)
+{
+    const variant *v = &w->variants[index];
+    const mxgen_foreign_output *output = &w->jobs[index].output;
+    json_t *kernels = json_loads(output->kernels_json, 0, NULL);
+    int64_t object_id = 0;
+    mx_status status = mxgen_pack_writer_object(writer, v->target->name, object_kind(v->target),
+                                                output->data, output->size_bytes, &object_id, err);
+    for (size_t i = 0; i < json_array_size(kernels) && status == MX_OK; i++) {
+        status = add_row(w, v, json_array_get(kernels, i), object_id, rank, writer, err);
+        stats->n_variants += status == MX_OK;
+    }
+    stats->n_objects += status == MX_OK;
+    json_decref(kernels);
+    return status;
+}
+
+mx_status kernel_pack_add(const kernel_file *file, const kernel_pack_options *options,
+                          mxgen_pack_writer *writer, kernel_pack_stats *stats, mx_error *err)
+{
+    work w = {.file = file, .options = options};
+    int64_t rank = 0;
+    mx_status status = prepare(&w, SIZE_MAX / sizeof(variant) / 2, MXGEN_STAGE_OBJECT, err);
+    if (status == MX_OK)
+        status = kernel_jobs_run(w.jobs, w.n, options->n_parallel, err);
+    for (size_t i = 0; i < w.n && status == MX_OK; i++) {
+        rank = i > 0 && w.variants[i].target == w.variants[i - 1].target ? rank + 1 : 0;
+        status = add_object(&w, i, rank, writer, stats, err);
+    }
+    work_finish(&w);
+    return status;
+}
+
+mx_status kernel_pack_show(const kernel_file *file, const kernel_pack_options *options,
+                           mxgen_stage stage, mxgen_foreign_output *out, mx_error *err)
+{
+    work w = {.file = file, .options = options};
+    mx_status status = prepare(&w, 1, stage, err);
+    if (status == MX_OK)
+        status = kernel_jobs_run(w.jobs, 1, 1, err);
+    if (status == MX_OK) {
+        *out = w.jobs[0].output;
+        w.jobs[0].output = (mxgen_foreign_output){0};
+    }
+    work_finish(&w);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* Foreign kernels as rows of a pack. */
+#ifndef MXGEN_KERNEL_PACK_H
+#define MXGEN_KERNEL_PACK_H
+
+#include "gen/pack_writer.h"
+#include "kernel_jobs.h"
+
+typedef struct kernel_pack_stats {
+    size_t n_variants, n_objects;
+} kernel_pack_stats;
+
+/* What a file without FILE.json is told on the command line. */
+typedef struct kernel_pack_options {
+    const mxgen_target *const *targets;
+    size_t n_targets;
+    int64_t shared_bytes; /* of workgroups, where the code leaves it to the launch */
+    size_t n_parallel;
+} kernel_pack_options;
+
+/* Compiles every choice that applies for every target, and adds object and row of each. */
+mx_status kernel_pack_add(const kernel_file *file, const kernel_pack_options *options,
+                          mxgen_pack_writer *writer, kernel_pack_stats *stats, mx_error *err);
+
+/* The IR or assembly of the first choice, for the first target. */
+mx_status kernel_pack_show(const kernel_file *file, const kernel_pack_options *options,
+                           mxgen_stage stage, mxgen_foreign_output *out, mx_error *err);
+
+#endif
