@@ -158,9 +158,8 @@ static mx_status check_layout(const unit *u)
 /* Of a function; NULL: it has none. Not terminated, but at its length. */
 static const char *attribute(LLVMValueRef function, const char *name, unsigned *length)
 {
-    LLVMAttributeRef found =
-        LLVMGetStringAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                                      name, (unsigned)strlen(name));
+    LLVMAttributeRef found = LLVMGetStringAttributeAtIndex(
+        function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, name, (unsigned)strlen(name));
     return found ? LLVMGetStringAttributeValue(found, length) : NULL;
 }
 
@@ -170,8 +169,7 @@ static void remove_attribute(LLVMValueRef function, const char *name)
                                      (unsigned)strlen(name));
 }
 
-static void add_attribute(const unit *u, LLVMValueRef function, const char *name,
-                          const char *value)
+static void add_attribute(const unit *u, LLVMValueRef function, const char *name, const char *value)
 {
     LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                             LLVMCreateStringAttribute(u->context, name, (unsigned)strlen(name),
@@ -356,8 +354,8 @@ static mx_status describe(unit *u, kernel *k)
                              "%s: kernel @%s: argument %u (%s) is %s; pointers, i32, i64 and float "
                              "can be given",
                              u->input->label, k->symbol, i, name, type);
-        json_array_append_new(k->params, json_pack("{s:s, s:s, s:s}", "name", name, "kind", kind,
-                                                   "type", type));
+        json_array_append_new(
+            k->params, json_pack("{s:s, s:s, s:s}", "name", name, "kind", kind, "type", type));
         LLVMDisposeMessage(type);
         if (status != MX_OK)
             return status;
@@ -375,15 +373,15 @@ static mx_status ready_for_gpu(unit *u, kernel *k)
     LLVMSetFunctionCallConv(k->function,
                             target->kind == MXGEN_AMDGPU ? CC_AMDGPU_KERNEL : CC_PTX_KERNEL);
     if (wanted > target->max_threads)
-        return mx_fail(u->err, MX_ERR_INVALID,
-                       "%s: kernel @%s: a block of %lld work items; %s has at most %d",
-                       u->input->label, k->symbol, (long long)wanted, target->name,
-                       target->max_threads);
+        return mx_fail(
+            u->err, MX_ERR_INVALID, "%s: kernel @%s: a block of %lld work items; %s has at most %d",
+            u->input->label, k->symbol, (long long)wanted, target->name, target->max_threads);
     if (own && wanted > own)
-        return mx_fail(u->err, MX_ERR_INVALID,
-                       "%s: kernel @%s was made for workgroups of %lld (its attributes), the launch "
-                       "rule has %lld",
-                       u->input->label, k->symbol, (long long)own, (long long)wanted);
+        return mx_fail(
+            u->err, MX_ERR_INVALID,
+            "%s: kernel @%s was made for workgroups of %lld (its attributes), the launch "
+            "rule has %lld",
+            u->input->label, k->symbol, (long long)own, (long long)wanted);
     if (target->kind == MXGEN_AMDGPU && !attribute(k->function, "uniform-work-group-size", &length))
         add_attribute(u, k->function, "uniform-work-group-size", "true");
     if (own || !wanted)
@@ -409,8 +407,8 @@ static mx_status ready_kernels(unit *u)
             status = ready_for_gpu(u, &u->kernels[i]);
     }
     if (status == MX_OK && u->input->target->kind == MXGEN_HOST)
-        status = mxgen_foreign_host(u->module, u->machine, functions, u->n_kernels, u->input,
-                                    u->err);
+        status =
+            mxgen_foreign_host(u->module, u->machine, functions, u->n_kernels, u->input, u->err);
     return status;
 }
 
@@ -474,9 +472,8 @@ static mx_status emit(unit *u, mxgen_stage stage, mxgen_foreign_output *out)
     LLVMMemoryBufferRef buffer = NULL;
     char *message = NULL;
     bool text = stage == MXGEN_STAGE_ASM || target->kind == MXGEN_NVPTX;
-    if (LLVMTargetMachineEmitToMemoryBuffer(u->machine, u->module,
-                                            text ? LLVMAssemblyFile : LLVMObjectFile, &message,
-                                            &buffer)) {
+    if (LLVMTargetMachineEmitToMemoryBuffer(
+            u->machine, u->module, text ? LLVMAssemblyFile : LLVMObjectFile, &message, &buffer)) {
         mx_fail(u->err, MX_ERR_INTERNAL, "%s: code generation for %s failed: %s", u->input->label,
                 target->name, message);
         LLVMDisposeMessage(message);
@@ -513,10 +510,9 @@ static mx_status tell_kernels(const unit *u, mxgen_foreign_output *out)
     }
     out->kernels_json = json_dumps(list, JSON_COMPACT);
     json_decref(list);
-    return out->kernels_json
-               ? MX_OK
-               : mx_fail(u->err, MX_ERR_NO_MEMORY, "no memory for the kernels of %s",
-                         u->input->label);
+    return out->kernels_json ? MX_OK
+                             : mx_fail(u->err, MX_ERR_NO_MEMORY, "no memory for the kernels of %s",
+                                       u->input->label);
 }
 
 static mx_status compile(unit *u, mxgen_stage stage, mxgen_foreign_output *out)

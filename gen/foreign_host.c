@@ -112,8 +112,8 @@ static mx_status wrap(host *h, LLVMValueRef kernel)
     LLVMSetValueName2(kernel, body, strlen(body));
     LLVMSetFunctionCallConv(kernel, LLVMCCallConv);
     w->body = kernel;
-    w->function = LLVMAddFunction(
-        h->module, symbol, LLVMFunctionType(LLVMVoidTypeInContext(h->context), types, 3, 0));
+    w->function = LLVMAddFunction(h->module, symbol,
+                                  LLVMFunctionType(LLVMVoidTypeInContext(h->context), types, 3, 0));
     LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(h->context, w->function, "entry"),
                       head = LLVMAppendBasicBlockInContext(h->context, w->function, "program"),
                       next = LLVMAppendBasicBlockInContext(h->context, w->function, "next"),
@@ -131,8 +131,7 @@ static mx_status wrap(host *h, LLVMValueRef kernel)
     LLVMBuildCall2(h->builder, LLVMGlobalGetValueType(kernel), kernel, args, n_args, "");
     LLVMBuildBr(h->builder, next);
     LLVMPositionBuilderAtEnd(h->builder, next);
-    LLVMValueRef following =
-        LLVMBuildAdd(h->builder, program, LLVMConstInt(h->i64, 1, 0), "");
+    LLVMValueRef following = LLVMBuildAdd(h->builder, program, LLVMConstInt(h->i64, 1, 0), "");
     LLVMBuildCondBr(h->builder, LLVMBuildICmp(h->builder, LLVMIntSLT, following, end, ""), head,
                     done);
     LLVMAddIncoming(program, &begin, &entry, 1);
@@ -271,7 +270,8 @@ static bool mentions_shared(LLVMValueRef value)
     return false;
 }
 
-/* The wrapper's own copy, on its thread's stack, found again by its name. NULL if it is too large. */
+/* The wrapper's own copy, on its thread's stack, found again by its name. NULL if it is too large.
+ */
 static LLVMValueRef local_copy(host *h, const wrapper *w, LLVMValueRef global)
 {
     size_t length;

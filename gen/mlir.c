@@ -60,9 +60,10 @@ mx_status mxgen_mlir_lower(const mxgen_target *target, const char *label, const 
     char helper[PATH_MAX], lanes[16];
     mxgen_scratch scratch = {""};
     snprintf(lanes, sizeof(lanes), "%d", target->lanes);
-    const char *const argv[] = {helper, "lower", mxgen_target_kind(target),
+    const char *const argv[] = {helper,      "lower",          mxgen_target_kind(target),
                                 target->cpu, target->features, lanes,
-                                label, "in.mlir", "out.bc", NULL};
+                                label,       "in.mlir",        "out.bc",
+                                NULL};
     mx_status status = find_helper(helper, err);
     if (status == MX_OK)
         status = mxgen_scratch_create(&scratch, err);

@@ -4,8 +4,8 @@
 
 #include "gen/gen.h"
 
-/* MLIR text of the upstream dialects -> LLVM bitcode for a target, malloc'ed. Diagnostics begin with
- * `label`, the file's name, line and column. Runs a program. */
+/* MLIR text of the upstream dialects -> LLVM bitcode for a target, malloc'ed. Diagnostics begin
+ * with `label`, the file's name, line and column. Runs a program. */
 mx_status mxgen_mlir_lower(const mxgen_target *target, const char *label, const void *text,
                            size_t text_bytes, void **bitcode, size_t *bitcode_bytes, mx_error *err);
 

@@ -197,12 +197,13 @@ static mx_status fail_not_found(const mxrt_device *device, const char *name, mx_
         for (size_t i = 0; i < kernels->n && used < sizeof(list); i++) {
             const mxrt_pack_kernel *kernel = &kernels->items[i];
             if (!strcmp(kernel->kernel, name))
-                return mx_fail(err, MX_ERR_NOT_FOUND,
-                               "kernel %s is in a pack for %s, not for %s (%s): compile it for that",
-                               name, kernel->target, device->info.target, device->info.uri);
+                return mx_fail(
+                    err, MX_ERR_NOT_FOUND,
+                    "kernel %s is in a pack for %s, not for %s (%s): compile it for that", name,
+                    kernel->target, device->info.target, device->info.uri);
             if (strcmp(kernel->kernel, last))
-                used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
-                                         used ? ", " : "", kernel->kernel);
+                used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
+                                         kernel->kernel);
             last = kernel->kernel;
         }
     }
@@ -274,7 +275,8 @@ static mx_status check_inputs(const mxrt_kernel *kernel, const mxrt_kernel_arg *
     for (size_t i = 0; i < n_args; i++) {
         if (args[i].kind != first->inputs[i].kind)
             return mx_fail(err, MX_ERR_INVALID, "kernel %s: argument %zu (%s) is %s, not %s",
-                           kernel->name, i, first->inputs[i].name, kind_names[first->inputs[i].kind],
+                           kernel->name, i, first->inputs[i].name,
+                           kind_names[first->inputs[i].kind],
                            (unsigned)args[i].kind < 4 ? kind_names[args[i].kind] : "unknown");
     }
     return MX_OK;
@@ -349,8 +351,9 @@ static mx_status eval_extent(const kernel_variant *variant, const mxrt_expr *exp
 static mx_status eval_size(const kernel_variant *variant, const mxrt_kernel_size *size,
                            const int64_t *values, selection *out, mx_error *err)
 {
-    static const char *const grids[] = {"grid x", "grid y", "grid z"},
-                             *const blocks[] = {"block x", "block y", "block z"};
+    static const char *const grids[] = {"grid x", "grid y", "grid z"}, *const blocks[] = {
+                                                                           "block x", "block y",
+                                                                           "block z"};
     const mxrt_pack_kernel *from = variant->from;
     mx_status status = MX_OK;
     int own_block = from->block[0] && (!size || !size->block[0]);
@@ -358,9 +361,10 @@ static mx_status eval_size(const kernel_variant *variant, const mxrt_kernel_size
         return mx_fail(err, MX_ERR_INVALID,
                        "kernel %s has a launch rule: give no size (NULL) for it", from->name);
     if (!size && !from->grid[0])
-        return mx_fail(err, MX_ERR_INVALID,
-                       "kernel %s has no launch rule: give its grid%s, or compile it with a FILE.json",
-                       from->name, from->block[0] ? "" : " and block");
+        return mx_fail(
+            err, MX_ERR_INVALID,
+            "kernel %s has no launch rule: give its grid%s, or compile it with a FILE.json",
+            from->name, from->block[0] ? "" : " and block");
     if (!own_block && !size)
         return mx_fail(err, MX_ERR_INVALID, "kernel %s has no rule for its block: give it",
                        from->name);
@@ -463,8 +467,8 @@ static mx_status fill_arg(const kernel_variant *variant, const mxrt_kernel_param
     return MX_OK;
 }
 
-/* Programs of the host are numbered along x only: the kernel tells its workgroup from the grid, which
- * lies behind the arguments. */
+/* Programs of the host are numbered along x only: the kernel tells its workgroup from the grid,
+ * which lies behind the arguments. */
 static mx_status flatten_grid(const kernel_variant *variant, mxrt_launch *launch,
                               unsigned char *block, mx_error *err)
 {

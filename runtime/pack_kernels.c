@@ -50,7 +50,8 @@ static mx_status load_json(const char *text, const char *what, json_t **out, mx_
     return mx_fail(err, MX_ERR_CORRUPT, "%s: not JSON: %s", what, mxrt_show_text(why.text).chars);
 }
 
-/* An object with these keys, all of them and no other: what a reader does not know it cannot obey. */
+/* An object with these keys, all of them and no other: what a reader does not know it cannot obey.
+ */
 static mx_status check_keys(const json_t *object, const char *const *keys, size_t n,
                             const char *what, mx_error *err)
 {
@@ -67,8 +68,7 @@ static mx_status check_keys(const json_t *object, const char *const *keys, size_
 }
 
 /* A text kept with the pack. */
-static mx_status get_text(const reading *r, const json_t *value, const char *what,
-                          const char **out)
+static mx_status get_text(const reading *r, const json_t *value, const char *what, const char **out)
 {
     mxrt_pack_text *text;
     if (!json_is_string(value) || !json_string_length(value))
@@ -85,8 +85,8 @@ static mx_status get_expr(const reading *r, const json_t *value, const char *wha
     mx_error why;
     if (!json_is_string(value))
         return mx_fail(r->err, MX_ERR_CORRUPT, "%s must be an expression in a text", what);
-    mx_status status = mxrt_expr_compile(json_string_value(value), r->names,
-                                         2 * r->kernel->n_inputs, out, &why);
+    mx_status status =
+        mxrt_expr_compile(json_string_value(value), r->names, 2 * r->kernel->n_inputs, out, &why);
     if (status)
         return mx_fail(r->err, status == MX_ERR_INVALID ? MX_ERR_CORRUPT : status, "%s: %s", what,
                        why.message);

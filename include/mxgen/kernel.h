@@ -11,8 +11,9 @@
  * order of preference. Launching takes the first whose rules hold. Grid and block come from the
  * kernel's launch rule (mxgen/pack.h); a kernel that was compiled without one is given them.
  *
- * Errors, threads and streams are those of mxgen/rt.h. The library does not know what a kernel reads
- * and writes: pointers must be valid on the device, as large and as aligned as the kernel needs. */
+ * Errors, threads and streams are those of mxgen/rt.h. The library does not know what a kernel
+ * reads and writes: pointers must be valid on the device, as large and as aligned as the kernel
+ * needs. */
 #ifndef MXGEN_KERNEL_H
 #define MXGEN_KERNEL_H
 
@@ -103,7 +104,8 @@ typedef struct mxrt_kernel_info {
 
 MX_API mx_status mxrt_kernel_get_info(const mxrt_kernel *kernel, mxrt_kernel_info *out,
                                       mx_error *err);
-/* Variant number `index`, in order of preference; a name for mxrt_kernel_find. NULL past the end. */
+/* Variant number `index`, in order of preference; a name for mxrt_kernel_find. NULL past the end.
+ */
 MX_API const char *mxrt_kernel_variant(const mxrt_kernel *kernel, size_t index);
 
 /* What a launch with these arguments would be. */

@@ -83,7 +83,8 @@
  * writes the status, and bounds are clamped to begin_g = clamp(offset, end_(g-1), rows), end_g =
  * clamp(offset, begin_g, rows).
  *
- * Rows whose op, format, dtype, profile or layout a reader does not know are passed over. */
+ * Rows whose op, format, dtype, profile or layout a reader does not know are passed over.
+ *
  * Kernels that are not of our operations (mxgen/kernel.h) are rows of `kernel`, a table that packs
  * without any do not have; readers that do not know it pass over it. `kernel` is the name under
  * which one is found, `name` that of one choice of its parameters, `rank` the order of preference.

@@ -41,11 +41,11 @@ static mx_status read_file(const char *path, char **text, size_t *size_bytes, mx
         *size_bytes = used;
         return MX_OK;
     }
-    mx_status status = !data    ? mx_fail(err, MX_ERR_NO_MEMORY, "no memory to read %s", path)
-                       : failed ? mx_fail(err, MX_ERR_IO, "cannot read %s: %s", path,
-                                          strerror(errno))
-                                : mx_fail(err, MX_ERR_INVALID, "%s is larger than %d bytes", path,
-                                          MOST_FILE_BYTES);
+    mx_status status =
+        !data ? mx_fail(err, MX_ERR_NO_MEMORY, "no memory to read %s", path)
+        : failed
+            ? mx_fail(err, MX_ERR_IO, "cannot read %s: %s", path, strerror(errno))
+            : mx_fail(err, MX_ERR_INVALID, "%s is larger than %d bytes", path, MOST_FILE_BYTES);
     free(data);
     return status;
 }
@@ -72,14 +72,15 @@ static mx_status find_language(kernel_file *file, mx_error *err)
         }
         return MX_OK;
     }
-    return mx_fail(err, MX_ERR_INVALID,
-                   "%s: a kernel file ends in .mlir, .ll (or .llir) or .bc", file->path);
+    return mx_fail(err, MX_ERR_INVALID, "%s: a kernel file ends in .mlir, .ll (or .llir) or .bc",
+                   file->path);
 }
 
 static mx_status read_json(kernel_file *file, mx_error *err)
 {
-    static const char *const keys[] = {"kernel", "symbol", "targets", "params", "applies",   "rules",
-                                       "args",   "grid",   "block",   "cost",   "lds_bytes", "check"};
+    static const char *const keys[] = {"kernel",  "symbol", "targets",   "params",
+                                       "applies", "rules",  "args",      "grid",
+                                       "block",   "cost",   "lds_bytes", "check"};
     json_error_t why;
     const char *key;
     json_t *value;
@@ -130,8 +131,8 @@ static size_t name_length(const char *at)
 static size_t find_param(const kernel_file *file, const char *name, size_t length)
 {
     size_t i = 0;
-    while (i < file->n_params && (strlen(file->params[i].name) != length ||
-                                  strncmp(file->params[i].name, name, length)))
+    while (i < file->n_params &&
+           (strlen(file->params[i].name) != length || strncmp(file->params[i].name, name, length)))
         i++;
     return i;
 }
@@ -196,8 +197,9 @@ static mx_status add_values(const kernel_file *file, kernel_param *param, const 
         if (json_is_integer(item) || json_is_string(item))
             status = add_values(file, param, item, err);
         else
-            status = mx_fail(err, MX_ERR_INVALID, "%s: parameter %s: value %zu is no number or text",
-                             file->json_path, param->name, i);
+            status =
+                mx_fail(err, MX_ERR_INVALID, "%s: parameter %s: value %zu is no number or text",
+                        file->json_path, param->name, i);
     }
     if (status == MX_OK && !param->n_values)
         return mx_fail(err, MX_ERR_INVALID,
@@ -257,15 +259,17 @@ static mx_status give_param(kernel_file *file, const char *given, mx_error *err)
                        file->path, name);
     if (!param) {
         mx_status status = add_param(file, given, length, err);
-        return status != MX_OK ? status
-                               : add_value(file, &file->params[file->n_params - 1], equals + 1, err);
+        return status != MX_OK
+                   ? status
+                   : add_value(file, &file->params[file->n_params - 1], equals + 1, err);
     }
     size_t found = 0;
     while (found < param->n_values && strcmp(param->values[found], equals + 1))
         found++;
     if (found == param->n_values)
-        return mx_fail(err, MX_ERR_INVALID, "--param %s: not among the %zu values that %s has for it",
-                       given, param->n_values, file->json_path ? file->json_path : file->path);
+        return mx_fail(err, MX_ERR_INVALID,
+                       "--param %s: not among the %zu values that %s has for it", given,
+                       param->n_values, file->json_path ? file->json_path : file->path);
     char *kept = param->values[found];
     param->values[found] = param->values[0];
     param->values[0] = kept;
@@ -329,7 +333,15 @@ bool kernel_file_excludes(const kernel_file *file, const mxgen_target *target)
 }
 
 /* Variables of the rule: the parameters that are numbers, and what the target has. */
-enum { VAR_LANES = KERNEL_MOST_PARAMS, VAR_LDS, VAR_THREADS, VAR_AMD, VAR_NVIDIA, VAR_HOST, VAR_COUNT };
+enum {
+    VAR_LANES = KERNEL_MOST_PARAMS,
+    VAR_LDS,
+    VAR_THREADS,
+    VAR_AMD,
+    VAR_NVIDIA,
+    VAR_HOST,
+    VAR_COUNT
+};
 
 static bool parse_number(const char *text, int64_t *out)
 {
@@ -343,8 +355,8 @@ static bool parse_number(const char *text, int64_t *out)
 
 static void name_variables(const kernel_file *file, const char *names[VAR_COUNT])
 {
-    static const char *const fixed[] = {"lanes", "lds_limit", "max_threads", "is_amdgpu",
-                                        "is_nvptx", "is_host"};
+    static const char *const fixed[] = {"lanes",     "lds_limit", "max_threads",
+                                        "is_amdgpu", "is_nvptx",  "is_host"};
     int64_t number;
     for (size_t i = 0; i < KERNEL_MOST_PARAMS; i++) {
         names[i] = "";
@@ -405,8 +417,8 @@ static mx_status compile_rules(const kernel_file *file, mxrt_expr **rules, size_
                        "%s: \"applies\" must be a list of {\"rule\", \"when\"}, at most 64",
                        file->json_path);
     for (*n_rules = 0; *n_rules < json_array_size(json); (*n_rules)++) {
-        if (mxrt_expr_compile(rule_text(file, *n_rules, "when"), names, VAR_COUNT,
-                              &rules[*n_rules], &reason))
+        if (mxrt_expr_compile(rule_text(file, *n_rules, "when"), names, VAR_COUNT, &rules[*n_rules],
+                              &reason))
             return mx_fail(err, MX_ERR_INVALID, "%s: applies[%zu]: %s", file->json_path, *n_rules,
                            reason.message);
     }
@@ -446,8 +458,9 @@ static mx_status enumerate(const kernel_file *file, const mxgen_target *target,
             continue;
         }
         if (out->n == KERNEL_MOST_CHOICES)
-            return mx_fail(err, MX_ERR_INVALID, "%s: more than %d choices of parameters apply to %s",
-                           file->path, KERNEL_MOST_CHOICES, target->name);
+            return mx_fail(err, MX_ERR_INVALID,
+                           "%s: more than %d choices of parameters apply to %s", file->path,
+                           KERNEL_MOST_CHOICES, target->name);
         kernel_choice *more = realloc(out->choices, (out->n + 1) * sizeof(*more));
         if (!more)
             return mx_fail(err, MX_ERR_NO_MEMORY, "out of memory");
@@ -469,11 +482,12 @@ mx_status kernel_file_choices(const kernel_file *file, const mxgen_target *targe
     for (size_t i = 1; i < n_rules; i++)
         most = found.refused[i] > found.refused[most] ? i : most;
     if (status == MX_OK && !found.n)
-        status = mx_fail(err, MX_ERR_INVALID,
-                         "%s: no choice of its parameters applies to %s: applies[%zu], \"%s\" (%s), "
-                         "refuses %s",
-                         file->json_path, target->name, most, rule_text(file, most, "rule"),
-                         rule_text(file, most, "when"), n_rules > 1 ? "most" : "all of them");
+        status =
+            mx_fail(err, MX_ERR_INVALID,
+                    "%s: no choice of its parameters applies to %s: applies[%zu], \"%s\" (%s), "
+                    "refuses %s",
+                    file->json_path, target->name, most, rule_text(file, most, "rule"),
+                    rule_text(file, most, "when"), n_rules > 1 ? "most" : "all of them");
     for (size_t i = 0; i < 64; i++)
         mxrt_expr_free(rules[i]);
     if (status != MX_OK) {

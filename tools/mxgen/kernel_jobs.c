@@ -137,11 +137,12 @@ static mx_status wait_for(kernel_job *job, mx_error *err)
     if (ended < 0)
         status = mx_fail(err, MX_ERR_IO, "cannot wait for a process: %s", strerror(errno));
     else if (WIFSIGNALED(how))
-        status = mx_fail(err, MX_ERR_INVALID,
-                         "%s: LLVM was ended by signal %d (%s) when it compiled this for %s: the IR "
-                         "has what it cannot handle",
-                         job->input.label, WTERMSIG(how), strsignal(WTERMSIG(how)),
-                         mxgen_target_name(job->input.target));
+        status =
+            mx_fail(err, MX_ERR_INVALID,
+                    "%s: LLVM was ended by signal %d (%s) when it compiled this for %s: the IR "
+                    "has what it cannot handle",
+                    job->input.label, WTERMSIG(how), strsignal(WTERMSIG(how)),
+                    mxgen_target_name(job->input.target));
     else
         status = read_result(job, err);
     close(job->fd);
@@ -159,7 +160,8 @@ mx_status kernel_jobs_run(kernel_job *jobs, size_t n_jobs, size_t n_parallel, mx
         }
         if (i >= started)
             break;
-        /* After a failure the rest of those that run are waited for, and what they say is dropped. */
+        /* After a failure the rest of those that run are waited for, and what they say is dropped.
+         */
         mx_status mine = wait_for(&jobs[i], status == MX_OK ? err : NULL);
         status = status == MX_OK ? mine : status;
     }

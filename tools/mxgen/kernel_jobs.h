@@ -1,4 +1,5 @@
-/* Compilations of foreign kernels, each in a child process: LLVM may end the process that it is in. */
+/* Compilations of foreign kernels, each in a child process: LLVM may end the process that it is in.
+ */
 #ifndef MXGEN_KERNEL_JOBS_H
 #define MXGEN_KERNEL_JOBS_H
 

@@ -35,8 +35,8 @@ static const char *member(const json_t *object, const char *key)
 
 /* ---- Expressions ---- */
 
-/* An expression of FILE.json, as a text or a number, with parameters replaced: a new JSON text. Where
- * it names nothing its value is known: *constant is set and *value is it. */
+/* An expression of FILE.json, as a text or a number, with parameters replaced: a new JSON text.
+ * Where it names nothing its value is known: *constant is set and *value is it. */
 static mx_status read_expr(const reading *r, const json_t *json, const char *what, json_t **out,
                            int64_t *value, bool *constant)
 {
@@ -46,8 +46,9 @@ static mx_status read_expr(const reading *r, const json_t *json, const char *wha
     mx_status status;
     snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(json));
     if (!json_is_string(json) && !json_is_integer(json))
-        return mx_fail(r->err, MX_ERR_INVALID, "%s: %s must be an expression in a text, or a number",
-                       r->file->json_path, what);
+        return mx_fail(r->err, MX_ERR_INVALID,
+                       "%s: %s must be an expression in a text, or a number", r->file->json_path,
+                       what);
     const char *given = json_is_string(json) ? json_string_value(json) : number;
     if ((status = kernel_file_substitute(r->file, r->choice, r->file->json_path, given, &text,
                                          r->err)) != MX_OK)
@@ -107,8 +108,7 @@ static mx_status read_extent(const reading *r, const char *key, json_t **out, in
         if (i < json_array_size(json)) {
             json_decref(text);
             text = NULL;
-            mx_status status =
-                read_expr(r, json_array_get(json, i), key, &text, &value, &constant);
+            mx_status status = read_expr(r, json_array_get(json, i), key, &text, &value, &constant);
             if (status != MX_OK)
                 return status;
         }
@@ -140,10 +140,9 @@ static mx_status read_rules(const reading *r)
         mx_status status =
             read_expr(r, json_object_get(item, "when"), what, &when, &value, &constant);
         if (status == MX_OK && constant && !value)
-            status = mx_fail(r->err, MX_ERR_INVALID,
-                             "%s: %s, \"%s\" (%s), never holds: no launch would apply",
-                             r->file->json_path, what, member(item, "rule"),
-                             json_string_value(when));
+            status = mx_fail(
+                r->err, MX_ERR_INVALID, "%s: %s, \"%s\" (%s), never holds: no launch would apply",
+                r->file->json_path, what, member(item, "rule"), json_string_value(when));
         if (status != MX_OK) {
             json_decref(when);
             return status;
@@ -217,8 +216,8 @@ static void add_arg(reading *r, const char *name, const char *part, const char *
 {
     char full[160];
     snprintf(full, sizeof(full), "%s%s", name, part);
-    json_array_append_new(r->launch->args, json_pack("{s:s, s:s, s:o}", "name", full, "kind", kind,
-                                                     "value", value));
+    json_array_append_new(r->launch->args,
+                          json_pack("{s:s, s:s, s:o}", "name", full, "kind", kind, "value", value));
 }
 
 /* Strides of a row-major tensor: products of the sizes that follow. */
@@ -252,7 +251,8 @@ static mx_status default_stride(const reading *r, const json_t *shape, size_t ax
 static mx_status add_memref(reading *r, const json_t *item)
 {
     const char *name = member(item, "name");
-    const json_t *shape = json_object_get(item, "shape"), *strides = json_object_get(item, "strides");
+    const json_t *shape = json_object_get(item, "shape"),
+                 *strides = json_object_get(item, "strides");
     size_t rank = json_array_size(shape);
     char part[32];
     mx_status status = MX_OK;
@@ -266,14 +266,15 @@ static mx_status add_memref(reading *r, const json_t *item)
     add_arg(r, name, "_aligned", "pointer", json_string(name));
     add_arg(r, name, "_offset", "i64", json_string("0"));
     for (size_t i = 0; i < 2 * rank && status == MX_OK; i++) {
-        const json_t *given = i < rank ? json_array_get(shape, i) : json_array_get(strides, i - rank);
+        const json_t *given =
+            i < rank ? json_array_get(shape, i) : json_array_get(strides, i - rank);
         json_t *value = NULL;
         int64_t number;
         bool constant;
         snprintf(part, sizeof(part), i < rank ? "_size%zu" : "_stride%zu", i % rank);
-        status = given ? read_expr(r, given, i < rank ? "shape" : "strides", &value, &number,
-                                   &constant)
-                       : default_stride(r, shape, i - rank, &value);
+        status =
+            given ? read_expr(r, given, i < rank ? "shape" : "strides", &value, &number, &constant)
+                  : default_stride(r, shape, i - rank, &value);
         if (status == MX_OK)
             add_arg(r, name, part, "i64", value);
     }
@@ -289,8 +290,8 @@ static mx_status add_value(reading *r, const json_t *item)
     bool constant = false;
     mx_status status = read_expr(r, given, name, &value, &number, &constant);
     if (status == MX_OK && !strcmp(kind, "pointer") && (!constant || number)) {
-        status = mx_fail(r->err, MX_ERR_INVALID,
-                         "%s: the value of pointer %s can only be 0", r->file->json_path, name);
+        status = mx_fail(r->err, MX_ERR_INVALID, "%s: the value of pointer %s can only be 0",
+                         r->file->json_path, name);
     }
     if (status != MX_OK) {
         json_decref(value);

@@ -1,4 +1,5 @@
-/* How a foreign kernel is launched: FILE.json, for one choice of parameters, in the pack's terms. */
+/* How a foreign kernel is launched: FILE.json, for one choice of parameters, in the pack's terms.
+ */
 #ifndef MXGEN_KERNEL_LAUNCH_H
 #define MXGEN_KERNEL_LAUNCH_H
 

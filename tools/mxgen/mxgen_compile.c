@@ -140,10 +140,11 @@ mx_status cli_compile(int argc, char **argv, mx_error *err)
         .options = compile_options,
         .parser = compile_parse,
         .args_doc = "FILE.mlir|FILE.ll|FILE.bc ..",
-        .doc = "Compiles kernels written by others into a pack, from which mxrt_kernel_find and "
-               "mxrt_kernel_launch run them by name. FILE.json beside a file tells parameters, rules, "
-               "launch and arguments; without it arguments are the functions' own and the caller "
-               "gives the grid. See mxgen(1).",
+        .doc =
+            "Compiles kernels written by others into a pack, from which mxrt_kernel_find and "
+            "mxrt_kernel_launch run them by name. FILE.json beside a file tells parameters, rules, "
+            "launch and arguments; without it arguments are the functions' own and the caller "
+            "gives the grid. See mxgen(1).",
     };
     compile_args args = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &args))

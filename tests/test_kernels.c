@@ -1,0 +1,499 @@
+/* Kernels written by others: compiled by mxgen, found by name, launched with plain arguments, on
+ * the host and on a simulated chip; and what is said of files that are wrong. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mxgen/kernel.h>
+
+#include "cli_run.h"
+
+enum { MAX_WORDS = 24 };
+
+static char *temp_dir;
+
+static void setup(void)
+{
+    temp_dir = cli_temp_create();
+}
+
+static void teardown(void)
+{
+    cli_temp_destroy(temp_dir);
+}
+
+/* ---- mxgen ---- */
+
+/* Runs mxgen with words separated by blanks; "@NAME" is in the test's folder, "%NAME" an example.
+ */
+static void mxgen(cli_run *run, const char *words)
+{
+    const char *argv[MAX_WORDS + 1] = {getenv("MXGEN")}, *examples = getenv("MX_TEST_EXAMPLES");
+    char *paths[MAX_WORDS] = {0}, *copy = strdup(words), *rest = copy;
+    size_t n = 1;
+    ck_assert_msg(argv[0] && examples, "set MXGEN and MX_TEST_EXAMPLES");
+    for (char *word; (word = strsep(&rest, " "));) {
+        ck_assert_uint_lt(n, MAX_WORDS);
+        argv[n] = word;
+        if (word[0] == '@' || word[0] == '%')
+            argv[n] = paths[n] = cli_temp_path(word[0] == '@' ? temp_dir : examples, word + 1);
+        n++;
+    }
+    cli_run_start(run, argv);
+    for (size_t i = 0; i < MAX_WORDS; i++)
+        free(paths[i]);
+    free(copy);
+}
+
+static void mxgen_ok(const char *words)
+{
+    cli_run run;
+    mxgen(&run, words);
+    ck_assert_msg(run.exit_code == 0, "mxgen %s: exit %d: %s", words, run.exit_code, run.err);
+    cli_run_finish(&run);
+}
+
+static void mxgen_fails(const char *words, const char *message)
+{
+    cli_run run;
+    mxgen(&run, words);
+    ck_assert_msg(run.exit_code == 1, "mxgen %s: exit %d: %s", words, run.exit_code, run.err);
+    ck_assert_msg(strstr(run.err, message) != NULL, "mxgen %s: no \"%s\" in: %s", words, message,
+                  run.err);
+    cli_run_finish(&run);
+}
+
+static void write_text(const char *name, const char *text)
+{
+    char *path = cli_temp_path(temp_dir, name);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+    free(path);
+}
+
+/* ---- A device with a pack ---- */
+
+typedef struct rig {
+    mxrt_context *context;
+    mxrt_device *device;
+    mx_error err;
+} rig;
+
+static void rig_open(rig *r, const char *uri, const char *pack)
+{
+    char *path = cli_temp_path(temp_dir, pack);
+    ck_assert_msg(!mxrt_context_create(NULL, &r->context, &r->err), "%s", r->err.message);
+    ck_assert_msg(!mxrt_context_add_pack_file(r->context, path, &r->err), "%s", r->err.message);
+    ck_assert_msg(!mxrt_device_open(r->context, uri, &r->device, &r->err), "%s", r->err.message);
+    free(path);
+}
+
+static void rig_close(rig *r)
+{
+    mxrt_device_close(r->device);
+    mxrt_context_destroy(r->context);
+}
+
+static const mxrt_kernel *rig_find(rig *r, const char *name)
+{
+    const mxrt_kernel *kernel = NULL;
+    ck_assert_msg(!mxrt_kernel_find(r->device, name, &kernel, &r->err), "%s", r->err.message);
+    return kernel;
+}
+
+static void *rig_upload(rig *r, const void *data, size_t size_bytes)
+{
+    void *memory = NULL;
+    ck_assert_msg(!mxrt_device_alloc(r->device, size_bytes, &memory, &r->err), "%s",
+                  r->err.message);
+    ck_assert_msg(!mxrt_device_upload(r->device, memory, data, size_bytes, &r->err), "%s",
+                  r->err.message);
+    return memory;
+}
+
+/* And frees it. */
+static void rig_download(rig *r, void *data, void *memory, size_t size_bytes)
+{
+    ck_assert_msg(!mxrt_device_synchronize(r->device, NULL, &r->err), "%s", r->err.message);
+    ck_assert_msg(!mxrt_device_download(r->device, data, memory, size_bytes, &r->err), "%s",
+                  r->err.message);
+    mxrt_device_free(r->device, memory);
+}
+
+static void rig_launch(rig *r, const mxrt_kernel *kernel, const mxrt_kernel_size *size,
+                       const mxrt_kernel_arg *args, size_t n_args)
+{
+    ck_assert_msg(!mxrt_kernel_launch(kernel, size, args, n_args, NULL, &r->err), "%s",
+                  r->err.message);
+}
+
+static void launch_fails(rig *r, const mxrt_kernel *kernel, const mxrt_kernel_size *size,
+                         const mxrt_kernel_arg *args, size_t n_args, mx_status status,
+                         const char *message)
+{
+    mx_status found = mxrt_kernel_launch(kernel, size, args, n_args, NULL, &r->err);
+    ck_assert_msg(found == status && strstr(r->err.message, message) != NULL,
+                  "status %d, no \"%s\" in: %s", (int)found, message, r->err.message);
+}
+
+/* ---- LLVM IR on the host ---- */
+
+/* Workgroup (x, y, z) stores e^f + its number to element x + 5y + 15z by way of shared memory,
+ * where it also adds what a function tells of threads: 1 of them, this one number 0. */
+static const char host_ir[] =
+    "@shared = internal addrspace(3) global [4 x float] undef, align 16\n"
+    "define internal float @threads() noinline {\n"
+    "  %n = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()\n"
+    "  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.y()\n"
+    "  %s = add i32 %n, %t\n"
+    "  %f = uitofp i32 %s to float\n"
+    "  ret float %f\n"
+    "}\n"
+    "define void @number(ptr addrspace(1) %y, float %f, i32 %extra, i64 %n) {\n"
+    "  %x = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()\n"
+    "  %y1 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()\n"
+    "  %z = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()\n"
+    "  %nx = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()\n"
+    "  %ny = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()\n"
+    "  %zy = mul i32 %z, %ny\n"
+    "  %row = add i32 %zy, %y1\n"
+    "  %start = mul i32 %row, %nx\n"
+    "  %p = add i32 %start, %x\n"
+    "  %e = call float @llvm.exp.f32(float %f)\n"
+    "  store float %e, ptr addrspace(3) getelementptr (i8, ptr addrspace(3) @shared, i64 4)\n"
+    "  call void @llvm.nvvm.barrier0()\n"
+    "  %l = load float, ptr addrspace(3) getelementptr ([4 x float], ptr addrspace(3) @shared, i64 "
+    "0, i64 1)\n"
+    "  %t = call float @threads()\n"
+    "  %u = add i32 %p, %extra\n"
+    "  %pf = uitofp i32 %u to float\n"
+    "  %a = fadd float %l, %t\n"
+    "  %b = fadd float %a, %pf\n"
+    "  %wide = zext i32 %p to i64\n"
+    "  %in = icmp slt i64 %wide, %n\n"
+    "  br i1 %in, label %store, label %done\n"
+    "store:\n"
+    "  %at = getelementptr float, ptr addrspace(1) %y, i64 %wide\n"
+    "  store float %b, ptr addrspace(1) %at\n"
+    "  br label %done\n"
+    "done:\n"
+    "  ret void\n"
+    "}\n"
+    "declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()\n"
+    "declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()\n"
+    "declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()\n"
+    "declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()\n"
+    "declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()\n"
+    "declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()\n"
+    "declare i32 @llvm.nvvm.read.ptx.sreg.tid.y()\n"
+    "declare void @llvm.nvvm.barrier0()\n"
+    "declare float @llvm.exp.f32(float)\n";
+
+START_TEST(host_without_json)
+{
+    rig r;
+    float y[30] = {0};
+    const mxrt_kernel_size size = {{5, 3, 2}, {1, 1, 1}};
+    write_text("k.ll", host_ir);
+    mxgen_ok("compile @k.ll --target host-x86-64-v3 -o @p");
+    rig_open(&r, "host?threads=2", "p");
+    const mxrt_kernel *kernel = rig_find(&r, "number");
+    mxrt_kernel_info info;
+    ck_assert_int_eq(mxrt_kernel_get_info(kernel, &info, &r.err), MX_OK);
+    ck_assert_uint_eq(info.n_inputs, 4);
+    ck_assert_str_eq(info.inputs[3].name, "n");
+    ck_assert_int_eq(info.inputs[1].kind, MXRT_ARG_F32);
+    ck_assert_str_eq(mxrt_kernel_variant(kernel, 0), "number");
+    ck_assert_ptr_null(mxrt_kernel_variant(kernel, 1));
+    void *memory = rig_upload(&r, y, sizeof(y));
+    const mxrt_kernel_arg args[] = {mxrt_arg_pointer(memory), mxrt_arg_f32(0.5f), mxrt_arg_i32(7),
+                                    mxrt_arg_i64(29)};
+    rig_launch(&r, kernel, &size, args, 4);
+    launch_fails(&r, kernel, NULL, args, 4, MX_ERR_INVALID, "has no launch rule: give its grid");
+    launch_fails(&r, kernel, &size, args, 3, MX_ERR_INVALID, "takes 4 arguments, not 3");
+    const mxrt_kernel_arg swapped[] = {args[0], args[2], args[1], args[3]};
+    launch_fails(&r, kernel, &size, swapped, 4, MX_ERR_INVALID, "argument 1 (f) is f32, not i32");
+    const mxrt_kernel_size huge = {{2147483647, 3, 1}, {1, 1, 1}};
+    launch_fails(&r, kernel, &huge, args, 4, MX_ERR_UNSUPPORTED, "6442450941 workgroups");
+    rig_download(&r, y, memory, sizeof(y));
+    for (int i = 0; i < 30; i++)
+        ck_assert_msg(y[i] == (i < 29 ? expf(0.5f) + 1 + (float)(i + 7) : 0), "%d: %g", i, y[i]);
+    ck_assert_int_eq(mxrt_kernel_find(r.device, "other", &kernel, &r.err), MX_ERR_NOT_FOUND);
+    ck_assert_msg(strstr(r.err.message, "there are number") != NULL, "%s", r.err.message);
+    rig_close(&r);
+}
+END_TEST
+
+static const char scaled_json[] =
+    "{\"kernel\": \"scale\", \"symbol\": \"scale_${STEP}\","
+    " \"params\": {\"STEP\": {\"from\": 1, \"to\": 8, \"times\": 2}, \"OP\": [\"fmul\", \"fadd\"]},"
+    " \"applies\": [{\"rule\": \"steps are even\", \"when\": \"STEP % 2 == 0 && is_host\"}],"
+    " \"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}, {\"name\": \"n\", \"kind\": \"i64\"},"
+    "  {\"name\": \"a\", \"kind\": \"f32\"}, {\"name\": \"bias\", \"kind\": \"f32\", \"value\": "
+    "\"${STEP}\"},"
+    "  {\"name\": \"half\", \"kind\": \"i32\", \"value\": \"n / 2\"},"
+    "  {\"name\": \"null\", \"kind\": \"pointer\", \"value\": 0},"
+    "  {\"name\": \"quotient\", \"kind\": \"i64\", \"pass\": false}],"
+    " \"rules\": [{\"rule\": \"whole steps\", \"when\": \"n % ${STEP} == 0 && 6 / quotient > 0\"},"
+    "  {\"rule\": \"aligned\", \"when\": \"x_align >= 16\"}],"
+    " \"grid\": [\"n / ${STEP}\"], \"block\": [\"64\"]}";
+
+/* One program applies OP with `a` to STEP elements of its own, and adds what the launch rule gives.
+ */
+static const char scaled_ir[] =
+    "define void @scale_${STEP}(ptr %x, i64 %n, float %a, float %bias, i32 %half, ptr %null) {\n"
+    "entry:\n"
+    "  %b = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()\n"
+    "  %b64 = zext i32 %b to i64\n"
+    "  %first = mul i64 %b64, ${STEP}\n"
+    "  %is = icmp eq ptr %null, null\n"
+    "  %h = sitofp i32 %half to float\n"
+    "  %more = select i1 %is, float %h, float 0.0\n"
+    "  br label %loop\n"
+    "loop:\n"
+    "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]\n"
+    "  %at = add i64 %first, %i\n"
+    "  %p = getelementptr float, ptr %x, i64 %at\n"
+    "  %v = load float, ptr %p\n"
+    "  %s = ${OP} float %v, %a\n"
+    "  %t = fadd float %s, %bias\n"
+    "  %u = fadd float %t, %more\n"
+    "  store float %u, ptr %p\n"
+    "  %next = add i64 %i, 1\n"
+    "  %on = icmp slt i64 %next, ${STEP}\n"
+    "  br i1 %on, label %loop, label %done\n"
+    "done:\n"
+    "  ret void\n"
+    "}\n"
+    "declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()\n";
+
+static void check_scale(rig *r, const char *name, int64_t n, float factor, float sum)
+{
+    float x[16], found[16];
+    for (int i = 0; i < 16; i++)
+        x[i] = (float)(i + 1);
+    void *memory = rig_upload(r, x, sizeof(x));
+    const mxrt_kernel_arg args[] = {mxrt_arg_pointer(memory), mxrt_arg_i64(n), mxrt_arg_f32(3),
+                                    mxrt_arg_i64(2)};
+    rig_launch(r, rig_find(r, name), NULL, args, 4);
+    rig_download(r, found, memory, sizeof(found));
+    for (int i = 0; i < 16; i++)
+        ck_assert_msg(found[i] == (i < n ? x[i] * factor + sum : x[i]), "%s: %d: %g", name, i,
+                      found[i]);
+}
+
+START_TEST(host_variants)
+{
+    rig r;
+    mxrt_kernel_plan plan;
+    write_text("s.ll", scaled_ir);
+    write_text("s.json", scaled_json);
+    mxgen_ok("compile @s.ll --target host-x86-64-v3 -o @p");
+    rig_open(&r, "host", "p");
+    const mxrt_kernel *kernel = rig_find(&r, "scale");
+    static const char *const names[] = {"scale_STEP_2_OP_fmul", "scale_STEP_2_OP_fadd",
+                                        "scale_STEP_4_OP_fmul", "scale_STEP_4_OP_fadd",
+                                        "scale_STEP_8_OP_fmul", "scale_STEP_8_OP_fadd"};
+    for (size_t i = 0; i < 6; i++)
+        ck_assert_str_eq(mxrt_kernel_variant(kernel, i), names[i]);
+    ck_assert_ptr_null(mxrt_kernel_variant(kernel, 6));
+    check_scale(&r, "scale", 14, 3, 2 + 7);
+    check_scale(&r, "scale_STEP_4_OP_fadd", 12, 1, 3 + 4 + 6);
+    check_scale(&r, "scale", 0, 3, 0);
+    float *aligned = rig_upload(&r, (float[20]){0}, 80);
+    mxrt_kernel_arg args[] = {mxrt_arg_pointer(aligned), mxrt_arg_i64(16), mxrt_arg_f32(3),
+                              mxrt_arg_i64(0)};
+    const mxrt_kernel *four = rig_find(&r, "scale_STEP_4_OP_fmul");
+    launch_fails(&r, four, NULL, args, 4, MX_ERR_UNSUPPORTED, "division by zero");
+    args[3] = mxrt_arg_i64(1);
+    ck_assert_msg(!mxrt_kernel_plan_launch(four, NULL, args, 4, &plan, &r.err), "%s",
+                  r.err.message);
+    ck_assert_uint_eq(plan.grid[0], 4);
+    ck_assert_uint_eq(plan.block[0], 1);
+    ck_assert_str_eq(plan.symbol, "scale_4");
+    ck_assert_msg(strstr(plan.params_json, "\"STEP\":4") != NULL, "%s", plan.params_json);
+    args[1] = mxrt_arg_i64(15);
+    launch_fails(&r, four, NULL, args, 4, MX_ERR_UNSUPPORTED, "\"whole steps\", n % 4 == 0");
+    args[1] = mxrt_arg_i64(16);
+    args[0] = mxrt_arg_pointer(aligned + 1);
+    launch_fails(&r, four, NULL, args, 4, MX_ERR_UNSUPPORTED, "\"aligned\"");
+    args[0] = mxrt_arg_pointer(aligned);
+    args[1] = mxrt_arg_i64(8589934592);
+    launch_fails(&r, four, NULL, args, 4, MX_ERR_UNSUPPORTED, "grid x would be 2147483648");
+    args[1] = mxrt_arg_i64(4294967296);
+    launch_fails(&r, four, NULL, args, 4, MX_ERR_INVALID, "half would be 2147483648");
+    const mxrt_kernel_size size = {{1, 1, 1}, {1, 1, 1}};
+    launch_fails(&r, four, &size, args, 4, MX_ERR_INVALID, "give no size");
+    mxrt_device_free(r.device, aligned);
+    rig_close(&r);
+
+    mxgen_ok("compile @s.ll --target host-x86-64-v3 --param OP=fadd --param STEP=8 -o @q");
+    rig_open(&r, "host", "q");
+    ck_assert_str_eq(mxrt_kernel_variant(rig_find(&r, "scale"), 0), names[5]);
+    ck_assert_ptr_null(mxrt_kernel_variant(rig_find(&r, "scale"), 1));
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- Triton's IR on a simulated chip ---- */
+
+static void check_row_scale(rig *r)
+{
+    enum { ROWS = 5, COLUMNS = 912, STRIDE = 1024 };
+    static float x[ROWS * STRIDE], y[ROWS * STRIDE];
+    for (int i = 0; i < ROWS * STRIDE; i++) {
+        x[i] = i < STRIDE ? 0 : sinf((float)i) * (float)(i % 77);
+        y[i] = -1;
+    }
+    void *in = rig_upload(r, x, sizeof(x)), *out = rig_upload(r, y, sizeof(y));
+    mxrt_kernel_arg args[] = {mxrt_arg_pointer(in), mxrt_arg_pointer(out), mxrt_arg_i32(STRIDE),
+                              mxrt_arg_i32(COLUMNS), mxrt_arg_i32(ROWS)};
+    const mxrt_kernel *kernel = rig_find(r, "row_scale_kernel");
+    rig_launch(r, kernel, NULL, args, 5);
+    args[3] = mxrt_arg_i32(1040);
+    launch_fails(r, kernel, NULL, args, 5, MX_ERR_UNSUPPORTED, "a program has 1024 elements");
+    rig_download(r, y, out, sizeof(y));
+    mxrt_device_free(r->device, in);
+    for (int row = 0; row < ROWS; row++) {
+        float most = 0;
+        for (int i = 0; i < COLUMNS; i++)
+            most = fmaxf(most, fabsf(x[row * STRIDE + i]));
+        for (int i = 0; i < STRIDE; i++) {
+            float wanted = i >= COLUMNS ? -1 : x[row * STRIDE + i] / (most > 0 ? most : 1);
+            ck_assert_msg(y[row * STRIDE + i] == wanted, "row %d, %d: %g, not %g", row, i,
+                          y[row * STRIDE + i], wanted);
+        }
+    }
+}
+
+START_TEST(triton_on_chip)
+{
+    rig r;
+    if (!getenv("MXRT_HIP_LIBRARY"))
+        return;
+    mxgen_ok("compile %row_scale_kernel.llir --target gfx942 -o @p");
+    rig_open(&r, "hip:0", "p");
+    check_row_scale(&r);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- What is wrong ---- */
+
+typedef struct bad_case {
+    const char *words, *text, *json, *message; /* text in k.ll, json in k.json */
+} bad_case;
+
+#define EMPTY "define void @f(ptr %x) {\n  ret void\n}\n"
+#define CPU(cpu)                                                                                   \
+    "define amdgpu_kernel void @f() #0 {\n ret void\n}\nattributes #0 = { \"target-cpu\"=\"" cpu   \
+    "\" }"
+#define GPU "compile @k.ll --target gfx942 -o @p"
+#define HOST "compile @k.ll --target host-x86-64-v3 -o @p"
+
+static const bad_case bad_cases[] = {
+    {GPU, "define void @f() {\n  %x = fad float 1.0, 2.0\n}\n", NULL, "k.ll:2:8: "},
+    {GPU, "define void @f() {\n  ret i32 1\n}\n", NULL, "k.ll:2:"},
+    {GPU,
+     "define void @f(ptr %p) {\n  br label %b\na:\n  %y = add i32 %x, 1\n  br label %b\nb:\n  "
+     "%x = phi i32 [ 0, %0 ], [ 1, %a ]\n  %z = load <3 x i32>, ptr %p, align 4\n  %w = "
+     "insertelement <3 x i32> %z, i32 %u, i32 %x\n  %u = add i32 %x, 1\n  ret void\n}\n",
+     NULL, "k.ll:10:3: LLVM's verifier refuses it: Instruction does not dominate all uses"},
+    {GPU, "target triple = \"nvptx64-nvidia-cuda\"\n" EMPTY, NULL, "is for triple \"nvptx64"},
+    {GPU, "target datalayout = \"e-p:32:32\"\n" EMPTY, NULL, "disagrees on pointers"},
+    {GPU, CPU("gfx90a"), NULL, "@f is for gfx90a"},
+    {GPU,
+     "!llvm.module.flags = !{!0}\n!0 = !{i32 1, !\"amdhsa_code_object_version\", i32 400}\n" EMPTY,
+     NULL, "amdhsa_code_object_version is not 500"},
+    {GPU,
+     "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()\ndefine void @f(ptr %x) {\n  %t = call i32 "
+     "@llvm.nvvm.read.ptx.sreg.tid.x()\n  store i32 %t, ptr %x\n  ret void\n}\n",
+     NULL, "LLVM gives up: Cannot select: intrinsic %llvm.nvvm.read.ptx.sreg.tid.x"},
+    {GPU, "declare void @missing()\ndefine void @f() {\n  call void @missing()\n  ret void\n}\n",
+     NULL, "it uses @missing, which is defined nowhere"},
+    {HOST, "declare void @missing()\ndefine void @f() {\n  call void @missing()\n  ret void\n}\n",
+     NULL, "undefined symbol: missing"},
+    {GPU, "define i32 @f() {\n  ret i32 0\n}\n", NULL, "k.ll has no kernel"},
+    {GPU, "define void @f(i8 %x) {\n  ret void\n}\n", NULL, "argument 0 (x) is i8"},
+    {HOST,
+     "declare i32 @llvm.amdgcn.readlane.i32(i32, i32)\ndefine void @f(ptr %p) {\n  %x = call i32 "
+     "@llvm.amdgcn.readlane.i32(i32 1, i32 2)\n  store i32 %x, ptr %p\n  ret void\n}\n",
+     NULL, "a workgroup is one lane, which cannot do this: llvm.amdgcn.readlane.i32"},
+    {HOST,
+     "define void @f() {\n  call void @g()\n  ret void\n}\ndefine void @g() {\n  call void "
+     "@g()\n  ret void\n}\n",
+     "{\"symbol\": \"f\"}", "a function cannot be inlined"},
+    {"compile @k.ll --target gfx942 --param A=1 -o @p", EMPTY, NULL, "has no ${A} in its text"},
+    {"compile @k.ll --target gfx942 --param A -o @p", EMPTY, NULL, "write NAME=VALUE"},
+    {"compile @k.ll --target gfx942 --param A=3 -o @p", EMPTY, "{\"params\": {\"A\": [1, 2]}}",
+     "not among the 2 values"},
+    {"compile @k.ll --target gfx942 --param B=3 -o @p", EMPTY, "{\"params\": {\"A\": [1, 2]}}",
+     "declares no such parameter"},
+    {GPU, "define void @f() {\n  ret ${VOID}\n}\n", "{\"params\": {\"A\": 1}}",
+     "k.ll:2:7: unknown parameter ${VOID}; there are A"},
+    {GPU, EMPTY, "{\"params\": {\"A\": []}}", "parameter A has no values"},
+    {GPU, EMPTY, "{\"params\": {\"A\": {\"from\": 4, \"to\": 1}}}", "a range is"},
+    {GPU, EMPTY, "{\"param\": 1}", "unknown key \"param\""},
+    {GPU, EMPTY, "{\n  \"params\": 1,,\n}", "k.json:2:"},
+    {GPU, EMPTY,
+     "{\"params\": {\"A\": [1, 2]}, \"applies\": [{\"rule\": \"large\", \"when\": \"A > 9\"}]}",
+     "no choice of its parameters applies to gfx942: applies[0], \"large\" (A > 9)"},
+    {GPU, EMPTY,
+     "{\"params\": {\"A\": 0}, \"applies\": [{\"rule\": \"r\", \"when\": \"1 / A > 0\"}]}",
+     "applies[0]: expression \"1 / A > 0\": division by zero at column 3"},
+    {GPU, EMPTY, "{\"params\": {\"A\": 0}, \"applies\": [{\"rule\": \"r\", \"when\": \"B > 0\"}]}",
+     "an unknown variable at column 1"},
+    {GPU, EMPTY, "{\"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}], \"grid\": [\"4 / 0\"]}",
+     "grid: expression \"4 / 0\": division by zero"},
+    {GPU, EMPTY, "{\"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}], \"grid\": [\"x\"]}",
+     "grid: expression \"x\": an unknown variable"},
+    {GPU, EMPTY,
+     "{\"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}], \"rules\": [{\"rule\": "
+     "\"never\", \"when\": \"1 > 2\"}]}",
+     "rules[0], \"never\" (1 > 2), never holds"},
+    {GPU, EMPTY, "{\"args\": [{\"name\": \"x\", \"kind\": \"i64\"}]}", "argument 0 (x) is ptr, "},
+    {GPU, EMPTY, "{\"args\": []}", "@f takes 1 arguments, \"args\" of"},
+    {GPU, EMPTY, "{\"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}], \"block\": [2048]}",
+     "a block of 2048 work items; gfx942 has at most 1024"},
+    {GPU,
+     "define amdgpu_kernel void @f() \"amdgpu-flat-work-group-size\"=\"1,64\" {\n  ret void\n}\n",
+     "{\"args\": [], \"block\": [256]}", "was made for workgroups of 64"},
+    {GPU, EMPTY, "{\"kernel\": \"g\"}", "has no kernel @g"},
+    {GPU, EMPTY, "{\"targets\": [\"host\"]}", "\"targets\" has none"},
+    {"compile @k.ll --target gfx942 --stage ptx -o @p", EMPTY, NULL, "unknown stage"},
+    {"compile @k.txt --target gfx942 -o @p", EMPTY, NULL, "ends in .mlir, .ll"},
+    {"compile @missing.ll --target gfx942 -o @p", EMPTY, NULL, "missing.ll"},
+};
+
+START_TEST(wrong)
+{
+    const bad_case *c = &bad_cases[_i];
+    write_text("k.ll", c->text);
+    if (c->json)
+        write_text("k.json", c->json);
+    mxgen_fails(c->words, c->message);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("kernels");
+    TCase *runs = tcase_create("runs"), *errors = tcase_create("errors");
+    tcase_add_checked_fixture(runs, setup, teardown);
+    tcase_add_test(runs, host_without_json);
+    tcase_add_test(runs, host_variants);
+    tcase_add_test(runs, triton_on_chip);
+    suite_add_tcase(suite, runs);
+    tcase_add_checked_fixture(errors, setup, teardown);
+    tcase_add_loop_test(errors, wrong, 0, (int)(sizeof(bad_cases) / sizeof(bad_cases[0])));
+    suite_add_tcase(suite, errors);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
