@@ -11,6 +11,7 @@
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <xxhash.h>
 
+#include "gen/foreign_device.h"
 #include "gen/foreign_host.h"
 #include "gen/link.h"
 #include "gen/machine.h"
@@ -33,6 +34,7 @@ typedef struct unit {
     kernel kernels[MXGEN_FOREIGN_MOST_KERNELS];
     size_t n_kernels;
     uint64_t code_id;
+    bool is_optimised; /* before it came here */
     bool failed;
     char message[700];
     mx_error *err;
@@ -87,8 +89,8 @@ static void find_line(const unit *u, const char *message, char *place, size_t pl
     for (const char *line = message; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         line += strspn(line, " ");
         size_t length = strcspn(line, "\n");
-        const char *at = length < 8 ? NULL : memmem(text, (size_t)(end - text), line, length);
-        if (!at)
+        const char *at = memmem(text, (size_t)(end - text), line, length);
+        if (length < 8 || !at)
             continue;
         int n = 1, column = 1;
         for (const char *c = text; c < at; c++) {
@@ -245,8 +247,11 @@ static bool is_wanted(const unit *u, LLVMValueRef f, bool marked)
 static mx_status find_kernels(unit *u)
 {
     bool marked = false;
-    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f))
+    unsigned length_bytes;
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
+        u->is_optimised |= attribute(f, MXGEN_FOREIGN_OPTIMISED, &length_bytes) != NULL;
         marked |= !LLVMIsDeclaration(f) && is_kernel_cc(LLVMGetFunctionCallConv(f));
+    }
     for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f; f = LLVMGetNextFunction(f)) {
         size_t length;
         if (!is_wanted(u, f, marked))
@@ -367,7 +372,8 @@ static mx_status describe(unit *u, kernel *k)
 static mx_status ready_for_gpu(unit *u, kernel *k)
 {
     const mxgen_target *target = u->input->target;
-    int64_t own = items_of(k->block), wanted = u->input->threads;
+    const int64_t *block = u->input->block;
+    int64_t own = items_of(k->block), wanted = block[0] * block[1] * block[2];
     char text[64];
     unsigned length;
     LLVMSetFunctionCallConv(k->function,
@@ -406,7 +412,7 @@ static mx_status ready_kernels(unit *u)
         if (status == MX_OK && u->input->target->kind != MXGEN_HOST)
             status = ready_for_gpu(u, &u->kernels[i]);
     }
-    if (status == MX_OK && u->input->target->kind == MXGEN_HOST)
+    if (status == MX_OK && u->input->target->kind == MXGEN_HOST && !u->is_optimised)
         status =
             mxgen_foreign_host(u->module, u->machine, functions, u->n_kernels, u->input, u->err);
     return status;
@@ -428,7 +434,8 @@ static void identify(unit *u)
 static mx_status optimise(unit *u)
 {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(u->module, "default<O3>", u->machine, options);
+    LLVMErrorRef error =
+        LLVMRunPasses(u->module, u->is_optimised ? "verify" : "default<O3>", u->machine, options);
     LLVMDisposePassBuilderOptions(options);
     if (error) {
         char *text = LLVMGetErrorMessage(error);
@@ -505,8 +512,10 @@ static mx_status tell_kernels(const unit *u, mxgen_foreign_output *out)
         json_t *info = mxgen_resources_object(&figures);
         snprintf(code, sizeof(code), "%016llx", (unsigned long long)u->code_id);
         json_object_set_new(info, "code", json_string(code));
-        json_array_append_new(list, json_pack("{s:s, s:O, s:O, s:o}", "symbol", k->symbol, "params",
-                                              k->params, "block", k->block, "info", info));
+        bool is_wrapped = u->is_optimised && u->input->target->kind == MXGEN_HOST;
+        json_array_append_new(list, json_pack("{s:s, s:O, s:O, s:o, s:b}", "symbol", k->symbol,
+                                              "params", k->params, "block", k->block, "info", info,
+                                              "is_wrapped", is_wrapped));
     }
     out->kernels_json = json_dumps(list, JSON_COMPACT);
     json_decref(list);
@@ -529,7 +538,8 @@ static mx_status compile(unit *u, mxgen_stage stage, mxgen_foreign_output *out)
     if (status != MX_OK || (status = find_kernels(u)) != MX_OK)
         return status;
     identify(u);
-    if ((status = ready_kernels(u)) != MX_OK || (status = optimise(u)) != MX_OK ||
+    if ((status = mxgen_foreign_device(u->module, u->machine, u->input, u->err)) != MX_OK ||
+        (status = ready_kernels(u)) != MX_OK || (status = optimise(u)) != MX_OK ||
         (status = check_calls(u)) != MX_OK)
         return status;
     if (stage == MXGEN_STAGE_LLVM) {

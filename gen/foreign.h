@@ -9,13 +9,17 @@
 
 #include "gen/gen.h"
 
+/* A function attribute: the IR is optimised already, and on the host has the loop over programs. It is
+ * in what `mxgen show --stage mlir` prints. */
+#define MXGEN_FOREIGN_OPTIMISED "mxgen-optimised"
+
 typedef struct mxgen_foreign_input {
     const mxgen_target *target;
     const char *label; /* the file's name, for messages */
     const void *data;
     size_t size_bytes;
     const char *symbol;   /* the one kernel that is wanted; NULL: all */
-    int64_t threads;      /* of a workgroup, which the code may then rely on; 0: not known */
+    int64_t block[3];     /* of a launch, which the code may then rely on; 0, 0, 0: not known */
     int64_t shared_bytes; /* of shared memory whose size the launch tells */
 } mxgen_foreign_input;
 
@@ -24,7 +28,8 @@ typedef struct mxgen_foreign_output {
     size_t size_bytes;
     /* Malloc'ed; of the stage OBJECT only: a JSON array with, of each kernel, "symbol", "params":
      * [{"name", "kind": as in mxgen/pack.h or "other", "type": LLVM's}, ..], "block": [x, y, z] as
-     * the function's attributes have it, or null, and "info" as the pack has it. */
+     * the function's attributes have it, or null, and "info" as the pack has it. Of what was wrapped
+     * for the host before, "params" are those of the wrapper and "is_wrapped" is true. */
     char *kernels_json;
 } mxgen_foreign_output;
 

@@ -54,16 +54,16 @@ static mx_status run(const char *const *argv, const mxgen_scratch *scratch, mx_e
     return status;
 }
 
-mx_status mxgen_mlir_lower(const mxgen_target *target, const char *label, const void *text,
-                           size_t text_bytes, void **bitcode, size_t *bitcode_bytes, mx_error *err)
+mx_status mxgen_mlir_lower(const mxgen_target *target, int64_t threads, const char *label,
+                           const void *text, size_t text_bytes, void **bitcode,
+                           size_t *bitcode_bytes, mx_error *err)
 {
-    char helper[PATH_MAX], lanes[16];
+    char helper[PATH_MAX], size[24];
     mxgen_scratch scratch = {""};
-    snprintf(lanes, sizeof(lanes), "%d", target->lanes);
-    const char *const argv[] = {helper,      "lower",          mxgen_target_kind(target),
-                                target->cpu, target->features, lanes,
-                                label,       "in.mlir",        "out.bc",
-                                NULL};
+    snprintf(size, sizeof(size), "%lld", (long long)threads);
+    const char *const argv[] = {helper,      "lower",  mxgen_target_kind(target),
+                                target->cpu, size,     label,
+                                "in.mlir",   "out.bc", NULL};
     mx_status status = find_helper(helper, err);
     if (status == MX_OK)
         status = mxgen_scratch_create(&scratch, err);

@@ -4,10 +4,12 @@
 
 #include "gen/gen.h"
 
-/* MLIR text of the upstream dialects -> LLVM bitcode for a target, malloc'ed. Diagnostics begin
- * with `label`, the file's name, line and column. Runs a program. */
-mx_status mxgen_mlir_lower(const mxgen_target *target, const char *label, const void *text,
-                           size_t text_bytes, void **bitcode, size_t *bitcode_bytes, mx_error *err);
+/* MLIR text of the upstream dialects -> LLVM bitcode for a target, malloc'ed; `threads` of a
+ * workgroup, 0 if they are not known. Diagnostics begin with `label`, the file's name, line and
+ * column. Runs a program. */
+mx_status mxgen_mlir_lower(const mxgen_target *target, int64_t threads, const char *label,
+                           const void *text, size_t text_bytes, void **bitcode,
+                           size_t *bitcode_bytes, mx_error *err);
 
 /* LLVM IR as text or bitcode -> MLIR text in the LLVM dialect, malloc'ed, zero-terminated. */
 mx_status mxgen_mlir_print(const char *label, const void *ir, size_t ir_bytes, char **text,

@@ -302,7 +302,7 @@ static mx_status add_kernel_table(mxgen_pack_writer *writer, mx_error *err)
 mx_status mxgen_pack_writer_kernel(mxgen_pack_writer *writer, const mxgen_pack_kernel *kernel,
                                    mx_error *err)
 {
-    const char *const texts[] = {kernel->target,      kernel->kernel,     kernel->name,
+    const char *const texts[] = {kernel->target,      kernel->kernel,      kernel->name,
                                  kernel->symbol,      kernel->params_json, kernel->rules_json,
                                  kernel->launch_json, kernel->info_json};
     char what[240];

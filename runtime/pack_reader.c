@@ -180,7 +180,8 @@ typedef struct variant_texts {
     mxrt_pack_text *params, *rules, *launch, *info;
 } variant_texts;
 
-static mx_status read_variant_columns(mxrt_pack_row *row, mxrt_variant_info *info, variant_texts *texts)
+static mx_status read_variant_columns(mxrt_pack_row *row, mxrt_variant_info *info,
+                                      variant_texts *texts)
 {
     const char **names[] = {&info->target,  &info->op,     &info->format, &info->dtype,
                             &info->profile, &info->layout, &info->name,   &info->symbol};

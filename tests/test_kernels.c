@@ -382,6 +382,218 @@ START_TEST(triton_on_chip)
 }
 END_TEST
 
+/* ---- MLIR on both ---- */
+
+static void check_softmax(rig *r, int64_t rows, int64_t columns, const char *variant)
+{
+    size_t n = (size_t)(rows * columns);
+    float *x = malloc(n * sizeof(*x)), *y = calloc(n, sizeof(*y));
+    ck_assert(x && y);
+    for (size_t i = 0; i < n; i++)
+        x[i] = 9 * sinf((float)i * 1.37f) + (float)(i % 5);
+    void *in = rig_upload(r, x, n * sizeof(*x)), *out = rig_upload(r, y, n * sizeof(*y));
+    const mxrt_kernel_arg args[] = {mxrt_arg_pointer(in), mxrt_arg_pointer(out), mxrt_arg_i64(rows),
+                                    mxrt_arg_i64(columns)};
+    const mxrt_kernel *kernel = rig_find(r, "softmax");
+    mxrt_kernel_plan plan;
+    ck_assert_int_eq(mxrt_kernel_plan_launch(kernel, NULL, args, 4, &plan, &r->err), MX_OK);
+    ck_assert_str_eq(plan.variant, variant);
+    rig_launch(r, kernel, NULL, args, 4);
+    rig_download(r, y, out, n * sizeof(*y));
+    mxrt_device_free(r->device, in);
+    for (int64_t row = 0; row < rows; row++) {
+        double most = -INFINITY, sum = 0;
+        for (int64_t c = 0; c < columns; c++)
+            most = fmax(most, x[row * columns + c]);
+        for (int64_t c = 0; c < columns; c++)
+            sum += exp(x[row * columns + c] - most);
+        for (int64_t c = 0; c < columns; c++) {
+            double wanted = exp(x[row * columns + c] - most) / sum, found = y[row * columns + c];
+            ck_assert_msg(fabs(found - wanted) <= 4e-6 * wanted, "row %d, %d of %d: %g, not %g",
+                          (int)row, (int)c, (int)columns, found, wanted);
+        }
+    }
+    free(x);
+    free(y);
+}
+
+/* Blocks with every exponent that matters and every pattern of demotion, against the library's own
+ * decoder. */
+static void check_mx9_bias(rig *r, int64_t rows, int64_t columns)
+{
+    int64_t n = rows * columns, packed_shape[] = {n / 16, 18}, shape[] = {rows, columns};
+    unsigned char *p = malloc((size_t)packed_shape[0] * 18);
+    float *wanted = malloc((size_t)n * 4), *found = malloc((size_t)n * 4);
+    float *bias = malloc((size_t)columns * 4);
+    ck_assert(p && wanted && found && bias);
+    for (int64_t i = 0; i < packed_shape[0] * 18; i++)
+        p[i] = (unsigned char)(i % 18 ? i * 7919 >> 3 : i / 18 * 5 % 256);
+    for (int64_t c = 0; c < columns; c++)
+        bias[c] = (float)c * 0.25f - 3;
+    const DLTensor packed = {.data = p,
+                             .device = {kDLCPU, 0},
+                             .ndim = 2,
+                             .dtype = {kDLUInt, 8, 1},
+                             .shape = packed_shape};
+    const DLTensor plain = {.data = wanted,
+                            .device = {kDLCPU, 0},
+                            .ndim = 2,
+                            .dtype = {kDLFloat, 32, 1},
+                            .shape = shape};
+    mxrt_context *context = NULL;
+    mxrt_device *host = NULL;
+    ck_assert_int_eq(mxrt_context_create(NULL, &context, &r->err), MX_OK);
+    ck_assert_int_eq(mxrt_device_open(context, "host", &host, &r->err), MX_OK);
+    ck_assert_msg(!mxrt_convert_from(host, MX_FORMAT_MX9, -1, &packed, &plain, NULL, &r->err), "%s",
+                  r->err.message);
+    mxrt_device_close(host);
+    mxrt_context_destroy(context);
+
+    void *in = rig_upload(r, p, (size_t)packed_shape[0] * 18);
+    void *added = rig_upload(r, bias, (size_t)columns * 4);
+    memset(found, 0xa5, (size_t)n * 4);
+    void *out = rig_upload(r, found, (size_t)n * 4);
+    const mxrt_kernel_arg args[] = {mxrt_arg_pointer(in), mxrt_arg_pointer(added),
+                                    mxrt_arg_pointer(out), mxrt_arg_i64(rows),
+                                    mxrt_arg_i64(columns)};
+    rig_launch(r, rig_find(r, "mx9_bias"), NULL, args, 5);
+    rig_download(r, found, out, (size_t)n * 4);
+    mxrt_device_free(r->device, in);
+    mxrt_device_free(r->device, added);
+    for (int64_t i = 0; i < n; i++) {
+        float sum = wanted[i] + bias[i % columns];
+        ck_assert_msg(!memcmp(&found[i], &sum, 4), "%d: %g, not %g", (int)i, found[i], sum);
+    }
+    free(p);
+    free(wanted);
+    free(found);
+    free(bias);
+}
+
+START_TEST(mlir_on_host)
+{
+    rig r;
+    mxgen_ok("compile %softmax.mlir %mx9_bias.mlir --target host-x86-64-v3 -o @p");
+    rig_open(&r, "host?threads=2", "p");
+    check_softmax(&r, 7, 300, "softmax_THREADS_64");
+    check_softmax(&r, 3, 1, "softmax_THREADS_64");
+    check_mx9_bias(&r, 90, 48);
+    rig_close(&r);
+}
+END_TEST
+
+START_TEST(mlir_on_chip)
+{
+    rig r;
+    if (!getenv("MXRT_HIP_LIBRARY"))
+        return;
+    mxgen_ok("compile %softmax.mlir %mx9_bias.mlir --target gfx942 -o @p");
+    rig_open(&r, "hip:0", "p");
+    check_softmax(&r, 2, 5, "softmax_THREADS_64");
+    check_softmax(&r, 3, 700, "softmax_THREADS_256");
+    check_softmax(&r, 2, 2100, "softmax_THREADS_1024");
+    check_mx9_bias(&r, 90, 48);
+    check_mx9_bias(&r, 1, 16);
+    rig_close(&r);
+}
+END_TEST
+
+/* ---- Built-in kernels as MLIR and back ---- */
+
+static int compare_words(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The mnemonics of an assembly text, sorted; their number. They point into the text. */
+static size_t mnemonics(char *text, char **words, size_t most)
+{
+    static char product[] = "s_mul_i32";
+    size_t n = 0;
+    for (char *line; (line = strsep(&text, "\n"));) {
+        if (line[0] != '\t' || line[1] == '.' || line[1] < 'a' || line[1] > 'z')
+            continue;
+        line[1 + strcspn(line + 1, " \t;")] = 0;
+        ck_assert_uint_lt(n, most);
+        /* Which of a product's factors is a register is up to the order of uses. */
+        words[n++] = strcmp(line + 1, "s_mulk_i32") ? line + 1 : product;
+    }
+    qsort(words, n, sizeof(*words), compare_words);
+    return n;
+}
+
+START_TEST(round_trip)
+{
+    static const char *const cases[][2] = {{"to_mx9_bf16", "gfx942"},
+                                           {"from_mx6_f32_tiles", "gfx1100"},
+                                           {"to_mx9_f32_rows", "sm_90a"},
+                                           {"qdq_mx4_f16_general", "host-x86-64-v3"}};
+    enum { MOST = 8192 };
+    static char *words[2][MOST];
+    const char *kernel = cases[_i][0], *target = cases[_i][1];
+    char line[200], *text[2],
+        *path[2] = {cli_temp_path(temp_dir, "a.s"), cli_temp_path(temp_dir, "b.s")};
+    size_t n[2], size_bytes;
+    snprintf(line, sizeof(line), "show %s --target %s --stage mlir -o @k.mlir", kernel, target);
+    mxgen_ok(line);
+    snprintf(line, sizeof(line), "show %s --target %s --stage asm -o @a.s", kernel, target);
+    mxgen_ok(line);
+    snprintf(line, sizeof(line), "compile @k.mlir --target %s --stage asm -o @b.s", target);
+    mxgen_ok(line);
+    for (int i = 0; i < 2; i++) {
+        text[i] = cli_temp_read(path[i], &size_bytes);
+        n[i] = mnemonics(text[i], words[i], MOST);
+        free(path[i]);
+    }
+    ck_assert_uint_gt(n[0], 100);
+    ck_assert_uint_eq(n[0], n[1]);
+    for (size_t i = 0; i < n[0]; i++)
+        ck_assert_str_eq(words[0][i], words[1][i]);
+    free(text[0]);
+    free(text[1]);
+}
+END_TEST
+
+/* What was shown is packed, found by its symbol, and gives the library's bytes. */
+START_TEST(round_trip_runs)
+{
+    enum { BLOCKS = 512 };
+    static float x[BLOCKS * 16];
+    static unsigned char wanted[BLOCKS * 18], found[BLOCKS * 18];
+    int64_t shape[] = {BLOCKS * 16}, packed_shape[] = {BLOCKS, 18};
+    const mxrt_kernel_size size = {{BLOCKS / 128, 1, 1}, {0, 0, 0}};
+    rig r;
+    if (!getenv("MXRT_HIP_LIBRARY"))
+        return;
+    for (int i = 0; i < BLOCKS * 16; i++)
+        x[i] = ldexpf(sinf((float)i), i / 16 % 60 - 30);
+    mxgen_ok("show mx_to_mx9_f32_flat_b128_w4_l4_v4_u2_s1_c1_m0 --target gfx942 --stage mlir -o "
+             "@k.mlir");
+    mxgen_ok("compile @k.mlir --target gfx942 -o @p");
+    rig_open(&r, "hip:0", "p");
+    const DLTensor plain = {
+        .data = x, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = shape};
+    const DLTensor packed = {.data = wanted,
+                             .device = {kDLCPU, 0},
+                             .ndim = 2,
+                             .dtype = {kDLUInt, 8, 1},
+                             .shape = packed_shape};
+    mxrt_device *host = NULL;
+    ck_assert_int_eq(mxrt_device_open(r.context, "host", &host, &r.err), MX_OK);
+    ck_assert_int_eq(mxrt_convert_to(host, MX_FORMAT_MX9, -1, &plain, &packed, NULL, &r.err),
+                     MX_OK);
+    mxrt_device_close(host);
+    void *in = rig_upload(&r, x, sizeof(x)), *out = rig_upload(&r, found, sizeof(found));
+    const mxrt_kernel_arg args[] = {mxrt_arg_pointer(in), mxrt_arg_pointer(out), mxrt_arg_i64(1),
+                                    mxrt_arg_i64(BLOCKS)};
+    rig_launch(&r, rig_find(&r, "mx_to_mx9_f32_flat_w4_l4_v4_u2_s1_c1_m0"), &size, args, 4);
+    rig_download(&r, found, out, sizeof(found));
+    mxrt_device_free(r.device, in);
+    ck_assert_mem_eq(found, wanted, sizeof(wanted));
+    rig_close(&r);
+}
+END_TEST
+
 /* ---- What is wrong ---- */
 
 typedef struct bad_case {
@@ -479,6 +691,38 @@ START_TEST(wrong)
 }
 END_TEST
 
+#define MLIR "compile @k.mlir --target gfx942 -o @p"
+
+static const bad_case mlir_cases[] = {
+    {MLIR, "func.func @f(%x: f32) {\n  %y = arith.addf %x, %z : f32\n  return\n}\n", NULL,
+     "k.mlir:2:"},
+    {MLIR, "func.func @f(%x: f32) {\n  \"foo.bar\"() : () -> ()\n  return\n}\n", NULL,
+     "k.mlir:2:12: operation being parsed with an unregistered dialect"},
+    {MLIR, "func.func @f(%x: f32) {\n  %y = \"arith.addf\"(%x) : (f32) -> f32\n  return\n}\n", NULL,
+     "k.mlir:2:8: 'arith.addf' op expected 2 operands"},
+    {MLIR, "gpu.module @m {\n  gpu.func @f(%x: tensor<4xf32>) kernel {\n    gpu.return\n  }\n}\n",
+     NULL, "k.mlir:2:"},
+    {MLIR,
+     "func.func @f(%p: memref<4xindex>, %i: index) {\n  %x = gpu.thread_id x\n  memref.store %x, "
+     "%p[%i] : memref<4xindex>\n  return\n}\n",
+     NULL, "k.mlir:2:8: "},
+    {MLIR, "gpu.module @m {\n}\ngpu.module @n {\n}\n", NULL, "2 gpu.modules"},
+    {MLIR, "gpu.module @m {\n  gpu.func @f(%x: memref<?xf32>) kernel {\n    gpu.return\n  }\n}\n",
+     "{\"args\": [{\"name\": \"x\", \"kind\": \"memref\"}]}", "memref x needs a \"shape\""},
+    {MLIR, "gpu.module @m {\n  gpu.func @f(%x: memref<?xf32>) kernel {\n    gpu.return\n  }\n}\n",
+     "{\"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}]}", "@f takes 5 arguments"},
+};
+
+START_TEST(wrong_mlir)
+{
+    const bad_case *c = &mlir_cases[_i];
+    write_text("k.mlir", c->text);
+    if (c->json)
+        write_text("k.json", c->json);
+    mxgen_fails(c->words, c->message);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("kernels");
@@ -487,6 +731,14 @@ int main(void)
     tcase_add_test(runs, host_without_json);
     tcase_add_test(runs, host_variants);
     tcase_add_test(runs, triton_on_chip);
+    if (getenv("MX_TEST_MLIR")) {
+        tcase_add_test(runs, mlir_on_host);
+        tcase_add_test(runs, mlir_on_chip);
+        tcase_add_loop_test(runs, round_trip, 0, 4);
+        tcase_add_test(runs, round_trip_runs);
+        tcase_add_loop_test(errors, wrong_mlir, 0,
+                            (int)(sizeof(mlir_cases) / sizeof(mlir_cases[0])));
+    }
     suite_add_tcase(suite, runs);
     tcase_add_checked_fixture(errors, setup, teardown);
     tcase_add_loop_test(errors, wrong, 0, (int)(sizeof(bad_cases) / sizeof(bad_cases[0])));

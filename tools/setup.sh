@@ -5,7 +5,7 @@
 setup_packages=(
     gcc g++ libc6-dev pkg-config meson ninja-build
     libsqlite3-dev libzstd-dev libjansson-dev libxxhash-dev libelf-dev libdlpack-dev check
-    llvm-22-dev llvm-22-tools liblld-22-dev zlib1g-dev
+    llvm-22-dev llvm-22-tools liblld-22-dev libmlir-22-dev zlib1g-dev
 )
 
 setup_installed=0 # whether setup_install had to

@@ -51,11 +51,12 @@ static void on_fatal_error(const char *reason)
 static mx_status compile(const kernel_job *job, mxgen_foreign_output *output, mx_error *err)
 {
     mxgen_foreign_input input = job->input;
+    int64_t threads = input.block[0] * input.block[1] * input.block[2];
     void *bitcode = NULL;
     if (job->language != KERNEL_MLIR)
         return mxgen_foreign_compile(&input, job->stage, output, err);
-    mx_status status = mxgen_mlir_lower(input.target, input.label, input.data, input.size_bytes,
-                                        &bitcode, &input.size_bytes, err);
+    mx_status status = mxgen_mlir_lower(input.target, threads, input.label, input.data,
+                                        input.size_bytes, &bitcode, &input.size_bytes, err);
     input.data = bitcode;
     if (status == MX_OK)
         status = mxgen_foreign_compile(&input, job->stage, output, err);

@@ -86,13 +86,13 @@ static mx_status read_constant(const reading *r, const json_t *json, const char 
     return status;
 }
 
-/* One to three expressions; the rest are 1. *items is their product where all are constant. */
-static mx_status read_extent(const reading *r, const char *key, json_t **out, int64_t *items)
+/* One to three expressions; the rest are 1. `sizes`, where it is wanted, are their values where all
+ * are constant. */
+static mx_status read_extent(const reading *r, const char *key, json_t **out, int64_t *sizes)
 {
     const json_t *json = json_object_get(r->file->json, key);
     bool all_constant = true;
-    int64_t product = 1;
-    *items = 0;
+    int64_t values[3] = {1, 1, 1};
     if (!json) {
         *out = json_null();
         return MX_OK;
@@ -102,21 +102,20 @@ static mx_status read_extent(const reading *r, const char *key, json_t **out, in
                        r->file->json_path, key);
     *out = json_array();
     for (size_t i = 0; i < 3; i++) {
-        json_t *text = json_string("1");
-        int64_t value = 1;
+        json_t *text = NULL;
         bool constant = true;
-        if (i < json_array_size(json)) {
-            json_decref(text);
-            text = NULL;
-            mx_status status = read_expr(r, json_array_get(json, i), key, &text, &value, &constant);
-            if (status != MX_OK)
-                return status;
-        }
+        mx_status status = MX_OK;
+        if (i < json_array_size(json))
+            status = read_expr(r, json_array_get(json, i), key, &text, &values[i], &constant);
+        else
+            text = json_string("1");
+        if (status != MX_OK)
+            return status;
         json_array_append_new(*out, text);
-        all_constant &= constant && value >= 1 && value <= 1 << 20;
-        product = all_constant ? product * value : 0;
+        all_constant &= constant && values[i] >= 1 && values[i] <= 1 << 16;
     }
-    *items = product;
+    if (sizes && all_constant)
+        memcpy(sizes, values, sizeof(values));
     return MX_OK;
 }
 
@@ -333,7 +332,6 @@ static mx_status read_launch(reading *r)
 {
     const json_t *json = r->file->json, *lds = json_object_get(json, "lds_bytes");
     const char *symbol = member(json, "symbol") ? member(json, "symbol") : member(json, "kernel");
-    int64_t ignored;
     mx_status status = MX_OK;
     r->launch->rules = json_array();
     if (symbol)
@@ -349,11 +347,14 @@ static mx_status read_launch(reading *r)
     if (status == MX_OK)
         status = read_rules(r);
     if (status == MX_OK)
-        status = read_extent(r, "grid", &r->launch->grid, &ignored);
+        status = read_extent(r, "grid", &r->launch->grid, NULL);
     if (status == MX_OK)
-        status = read_extent(r, "block", &r->launch->block, &r->launch->threads);
+        status = read_extent(r, "block", &r->launch->block, r->launch->block_size);
     if (status == MX_OK && lds)
         status = read_constant(r, lds, "lds_bytes", 0, 1 << 20, &r->launch->shared_bytes);
+    if (status == MX_OK && json_object_get(json, "cost"))
+        status = read_constant(r, json_object_get(json, "cost"), "cost", INT32_MIN, INT32_MAX,
+                               &r->launch->cost);
     return status;
 }
 

@@ -11,8 +11,9 @@ typedef struct kernel_launch {
     json_t *args;         /* with inputs */
     json_t *grid, *block; /* three texts, or null */
     json_t *rules;
-    int64_t threads; /* of a block whose size is constant; else 0 */
+    int64_t block_size[3]; /* of a block that is constant; else 0, 0, 0 */
     int64_t shared_bytes;
+    int64_t cost; /* lower is better */
 } kernel_launch;
 
 /* With ${NAME} replaced and every expression tried. */

@@ -54,9 +54,10 @@ static mx_status ready(work *w, size_t index, mxgen_stage stage, mx_error *err)
         .data = v->text ? v->text : w->file->text,
         .size_bytes = v->text ? strlen(v->text) : w->file->text_bytes,
         .symbol = v->launch.symbol,
-        .threads = v->target->kind == MXGEN_HOST ? 0 : v->launch.threads,
         .shared_bytes = v->launch.shared_bytes,
     };
+    if (v->target->kind != MXGEN_HOST)
+        memcpy(job->input.block, v->launch.block_size, sizeof(job->input.block));
     job->language = w->file->language;
     job->stage = stage;
     return MX_OK;
@@ -142,6 +143,12 @@ static mx_status add_row(const work *w, const variant *v, const json_t *compiled
     char *rules = json_dumps(v->launch.rules, JSON_COMPACT);
     char *info = json_dumps(json_object_get(compiled, "info"), JSON_COMPACT);
     mx_status status = name && params && rules && info ? MX_OK : fail_memory(err);
+    if (status == MX_OK && json_is_true(json_object_get(compiled, "is_wrapped")))
+        status =
+            mx_fail(err, MX_ERR_UNSUPPORTED,
+                    "%s: @%s is a kernel of the host as mxgen shows it, which can be shown but "
+                    "not packed: its arguments are not told apart",
+                    w->file->path, symbol);
     if (status == MX_OK)
         status = kernel_launch_json(w->file, &v->launch, compiled, &launch, err);
     const mxgen_pack_kernel row = {
@@ -173,7 +180,20 @@ static const char *object_kind(const mxgen_target *target)
     return kinds[target->kind];
 }
 
-static mx_status add_object(const work *w, size_t index, int64_t rank, mxgen_pack_writer *writer,
+/* The place among the variants of its target: by cost, then in order of the parameters' values. */
+static int64_t rank_of(const work *w, size_t index)
+{
+    const variant *mine = &w->variants[index];
+    int64_t rank = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        const variant *v = &w->variants[i];
+        rank += v->target == mine->target && (v->launch.cost < mine->launch.cost ||
+                                              (v->launch.cost == mine->launch.cost && i < index));
+    }
+    return rank;
+}
+
+static mx_status add_object(const work *w, size_t index, mxgen_pack_writer *writer,
                             kernel_pack_stats *stats, mx_error *err)
 {
     const variant *v = &w->variants[index];
@@ -183,7 +203,8 @@ static mx_status add_object(const work *w, size_t index, int64_t rank, mxgen_pac
     mx_status status = mxgen_pack_writer_object(writer, v->target->name, object_kind(v->target),
                                                 output->data, output->size_bytes, &object_id, err);
     for (size_t i = 0; i < json_array_size(kernels) && status == MX_OK; i++) {
-        status = add_row(w, v, json_array_get(kernels, i), object_id, rank, writer, err);
+        status =
+            add_row(w, v, json_array_get(kernels, i), object_id, rank_of(w, index), writer, err);
         stats->n_variants += status == MX_OK;
     }
     stats->n_objects += status == MX_OK;
@@ -195,14 +216,11 @@ mx_status kernel_pack_add(const kernel_file *file, const kernel_pack_options *op
                           mxgen_pack_writer *writer, kernel_pack_stats *stats, mx_error *err)
 {
     work w = {.file = file, .options = options};
-    int64_t rank = 0;
     mx_status status = prepare(&w, SIZE_MAX / sizeof(variant) / 2, MXGEN_STAGE_OBJECT, err);
     if (status == MX_OK)
         status = kernel_jobs_run(w.jobs, w.n, options->n_parallel, err);
-    for (size_t i = 0; i < w.n && status == MX_OK; i++) {
-        rank = i > 0 && w.variants[i].target == w.variants[i - 1].target ? rank + 1 : 0;
-        status = add_object(&w, i, rank, writer, stats, err);
-    }
+    for (size_t i = 0; i < w.n && status == MX_OK; i++)
+        status = add_object(&w, i, writer, stats, err);
     work_finish(&w);
     return status;
 }

@@ -8,10 +8,18 @@
 #include <mxgen/error.h>
 
 #include "cli.h"
+#include "gen/mlir.h"
 
-typedef enum show_stage { SHOW_LLVM = 0, SHOW_ASM, SHOW_OBJECT, SHOW_INFO, SHOW_COUNT } show_stage;
+typedef enum show_stage {
+    SHOW_LLVM = 0,
+    SHOW_MLIR,
+    SHOW_ASM,
+    SHOW_OBJECT,
+    SHOW_INFO,
+    SHOW_COUNT
+} show_stage;
 
-static const char *const show_stage_names[SHOW_COUNT] = {"llvm", "asm", "object", "info"};
+static const char *const show_stage_names[SHOW_COUNT] = {"llvm", "mlir", "asm", "object", "info"};
 
 typedef struct show_args {
     const char *kernel, *target, *stage, *profile, *pack, *output;
@@ -26,7 +34,7 @@ static const struct argp_option show_options[] = {
     {"target", 't', "NAME", 0, "The target (required without --pack)", 0},
     {"param", 'p', "NAME=VALUE", 0, "Replace a parameter of the variant; may be repeated", 0},
     {"profile", SHOW_PROFILE, "packed|demoted-255", 0, "How qdq rounds; default: packed", 0},
-    {"stage", 's', "llvm|asm|object|info", 0, "What to show; default: info", 0},
+    {"stage", 's', "llvm|mlir|asm|object|info", 0, "What to show; default: info", 0},
     {"pack", SHOW_PACK, "FILE", 0, "Take the kernel from a pack: info and object only", 0},
     {"json", SHOW_JSON, NULL, 0, "Print the info as JSON", 0},
     {"output", 'o', "FILE", 0, "Write to FILE instead of standard output", 0},
@@ -247,6 +255,23 @@ static mx_status show_text(const show_args *args, const mxgen_spec *spec, mxgen_
     return status;
 }
 
+/* In the LLVM dialect. */
+static mx_status show_mlir(const show_args *args, const mxgen_spec *spec, mx_error *err)
+{
+    mxgen_output output = {0};
+    char *text = NULL;
+    size_t text_bytes = 0;
+    mx_status status = mxgen_compile(spec, 1, MXGEN_STAGE_LLVM, NULL, &output, err);
+    if (status == MX_OK)
+        status =
+            mxgen_mlir_print(spec->name, output.data, output.size_bytes, &text, &text_bytes, err);
+    if (status == MX_OK)
+        status = cli_write(args->output, text, text_bytes, err);
+    free(text);
+    mxgen_output_finish(&output);
+    return status;
+}
+
 static mx_status show_generated(const show_args *args, show_stage stage, mx_error *err)
 {
     const mxgen_target *target = NULL;
@@ -263,6 +288,8 @@ static mx_status show_generated(const show_args *args, show_stage stage, mx_erro
         status = cli_spec_by_name(target, args->kernel, profile, &params, &spec, err);
     if (status == MX_OK && stage == SHOW_LLVM)
         status = show_text(args, &spec, MXGEN_STAGE_LLVM, err);
+    else if (status == MX_OK && stage == SHOW_MLIR)
+        status = show_mlir(args, &spec, err);
     else if (status == MX_OK && stage == SHOW_ASM)
         status = show_text(args, &spec, MXGEN_STAGE_ASM, err);
     else if (status == MX_OK) {
@@ -296,7 +323,8 @@ mx_status cli_show(int argc, char **argv, mx_error *err)
     }
     if (stage == SHOW_COUNT)
         return mx_fail(err, MX_ERR_INVALID,
-                       "unknown stage \"%s\": use one of llvm, asm, object, info", args.stage);
+                       "unknown stage \"%s\": use one of llvm, mlir, asm, object, info",
+                       args.stage);
     return args.pack ? show_from_pack(&args, (show_stage)stage, err)
                      : show_generated(&args, (show_stage)stage, err);
 }
