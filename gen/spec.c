@@ -401,13 +401,13 @@ mx_status mxgen_enumerate(const mxgen_target *target, const mxgen_filter *filter
                           mxgen_spec **specs, size_t *n, mx_error *err)
 {
     enum {
-        KEYS = MX_OP_COUNT * MX_FORMAT_COUNT * MX_DTYPE_COUNT * MX_PROFILE_COUNT * MX_LAYOUT_COUNT
+        KEYS = MX_OP_COUNT * MX_FORMAT_COUNT * MX_DTYPE_COUNT * MX_PROFILE_COUNT * MX_LAYOUT_END
     };
     spec_list list = {0};
     for (int i = 0; i < KEYS; i++) {
         int rest = i;
         mxgen_key key = {.op = MX_OP_TO};
-        key.layout = (mx_layout)(rest % MX_LAYOUT_COUNT), rest /= MX_LAYOUT_COUNT;
+        key.layout = (mx_layout)(rest % MX_LAYOUT_END), rest /= MX_LAYOUT_END;
         key.profile = (mx_profile)(rest % MX_PROFILE_COUNT), rest /= MX_PROFILE_COUNT;
         key.dtype = (mx_dtype)(rest % MX_DTYPE_COUNT), rest /= MX_DTYPE_COUNT;
         key.format = (mx_format)(rest % MX_FORMAT_COUNT), rest /= MX_FORMAT_COUNT;

@@ -167,8 +167,9 @@ static mx_status select_from(mxrt_device *device, const mxrt_kernel_table *table
 
     if (policy == MXRT_POLICY_MEASURE) {
         /* The one that is published now may have more kernels, and is not const. */
-        mxrt_measure_now(device, atomic_load(&device->tables[mxrt_table_index(&table->key)]),
-                         problem, how);
+        if (!mxrt_problem_is_pair(problem))
+            mxrt_measure_now(device, atomic_load(&device->tables[mxrt_table_index(&table->key)]),
+                             problem, how);
         policy = MXRT_POLICY_TUNED;
     }
     if (policy == MXRT_POLICY_TUNED && !how->choice)
@@ -317,6 +318,40 @@ mx_status mxrt_ocp_quantize(mxrt_device *device, mx_format format, const mx_ocp_
                                  .options = options};
 
     return run_request(device, &request, stream, err);
+}
+
+mx_status mxrt_ocp_quantize_pair(mxrt_device *device, mx_format format,
+                                 const mx_ocp_options *options, int axis, const DLTensor *x,
+                                 const DLTensor *data, const DLTensor *scales,
+                                 const mxrt_ocp_columns *columns, mxrt_stream stream, mx_error *err)
+{
+    mxrt_plan_request request = {.op = MX_OP_TO,
+                                 .format = format,
+                                 .axis = axis,
+                                 .in = x,
+                                 .out = data,
+                                 .scales = scales,
+                                 .options = options,
+                                 .columns = columns};
+
+    if (!columns)
+        return mx_fail(err, MX_ERR_INVALID,
+                       "columns must not be NULL; mxrt_ocp_quantize quantises rows alone");
+    return run_request(device, &request, stream, err);
+}
+
+mx_status mxrt_ocp_requantize(mxrt_device *device, mx_format format, const mx_ocp_options *options,
+                              int axis, const DLTensor *data, const DLTensor *scales, int out_axis,
+                              const DLTensor *workspace, const DLTensor *out_data,
+                              const DLTensor *out_scales, mxrt_stream stream, mx_error *err)
+{
+    mx_status status = mxrt_ocp_dequantize(device, format, options, axis, data, scales, workspace,
+                                           stream, err);
+
+    if (status)
+        return status;
+    return mxrt_ocp_quantize(device, format, options, out_axis, workspace, out_data, out_scales,
+                             stream, err);
 }
 
 mx_status mxrt_ocp_dequantize(mxrt_device *device, mx_format format, const mx_ocp_options *options,

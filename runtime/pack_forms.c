@@ -36,7 +36,8 @@ struct mxrt_pack_forms {
     size_t n_texts;
 };
 
-static const char *const block_buffers[MXRT_PACK_BUFFER_COUNT] = {"x", "y", "p", "s"};
+static const char *const block_buffers[MXRT_PACK_BUFFER_COUNT] = {"x", "y", "p", "s",
+                                                                      "c", "t", "g", "o"};
 static const char *const gemm_buffers[MXRT_GEMM_BUFFER_COUNT] = {
     "left",         "left_scales",   "right",  "right_scales", "out",
     "read_offsets", "write_offsets", "status", "workspace"};
@@ -48,7 +49,7 @@ static const struct {
     int n_buffers;
     const char *buffers_text;
 } families[MXRT_PACK_FAMILY_COUNT] = {
-    {mxrt_pack_var_names, block_buffers, MXRT_VAR_COUNT, MXRT_PACK_BUFFER_COUNT, "x, y, p or s"},
+    {mxrt_pack_var_names, block_buffers, MXRT_VAR_COUNT, MXRT_PACK_BUFFER_COUNT, "x, y, p, s, c, t, g or o"},
     {mxrt_gemm_var_names, gemm_buffers, MXRT_GEMM_VAR_COUNT, MXRT_GEMM_BUFFER_COUNT,
      "left, left_scales, right, right_scales, out, read_offsets, write_offsets, status or "
      "workspace"},

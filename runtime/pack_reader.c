@@ -272,6 +272,9 @@ static unsigned allowed_buffers(const mxrt_pack_key *key)
     unsigned allowed = op_buffers[key->op];
     if (mx_format_is_ocp(key->format) && key->op != MX_OP_QDQ)
         allowed |= 1u << MXRT_PACK_BUFFER_S;
+    if (key->layout == MX_LAYOUT_PAIR)
+        allowed |= 1u << MXRT_PACK_BUFFER_C | 1u << MXRT_PACK_BUFFER_T | 1u << MXRT_PACK_BUFFER_G |
+                   1u << MXRT_PACK_BUFFER_O;
     return allowed;
 }
 

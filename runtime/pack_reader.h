@@ -27,6 +27,10 @@ typedef enum mxrt_pack_buffer {
     MXRT_PACK_BUFFER_Y,     /* the plain tensor that is written */
     MXRT_PACK_BUFFER_P,     /* the packed bytes */
     MXRT_PACK_BUFFER_S,     /* the scales */
+    MXRT_PACK_BUFFER_C,     /* of a pair: data and scales of the columns */
+    MXRT_PACK_BUFFER_T,
+    MXRT_PACK_BUFFER_G, /* offsets of groups, and where they begin after padding */
+    MXRT_PACK_BUFFER_O,
     MXRT_PACK_BUFFER_COUNT
 } mxrt_pack_buffer;
 

@@ -17,7 +17,8 @@ struct mxrt_plan {
     int has_launch;                            /* 0 if there are no blocks */
     int64_t in_align, out_align, scales_align; /* for which rules and arguments were evaluated */
     mxrt_plan_arg args[MXPACK_MAX_ARGS];
-    mxrt_plan_buffer buffers[3];
+    mxrt_plan_buffer buffers[3 + MXRT_BUFFER_COUNT - MXRT_BUFFER_C];
+    size_t n_buffers;
     /* The code object, fetched when somebody asks for it; under the device's lock. */
     struct plan_object {
         void *data;
@@ -124,7 +125,7 @@ static int64_t buffer_align(const mxrt_problem *problem, int buffer)
 
 static void describe(mxrt_plan *plan)
 {
-    static const char *const names[MXRT_BUFFER_COUNT] = {"x", "y", "p", "s"};
+    static const char *const names[MXRT_BUFFER_COUNT] = {"x", "y", "p", "s", "c", "t", "g", "o"};
     const mxrt_problem *problem = &plan->problem;
     int buffers[2] = {mxrt_op_input(problem->op), mxrt_op_output(problem->op)};
     const mxrt_variant *variant = plan->selection.variant;
@@ -140,6 +141,12 @@ static void describe(mxrt_plan *plan)
         .size_bytes = problem->buffers[MXRT_BUFFER_S].extent_bytes,
         .is_output = problem->op == MX_OP_TO,
     };
+    plan->n_buffers = mxrt_problem_has_scales(problem) ? 3 : 2;
+    for (int i = MXRT_BUFFER_C; mxrt_problem_is_pair(problem) && i <= MXRT_BUFFER_O; i++)
+        plan->buffers[plan->n_buffers++] =
+            (mxrt_plan_buffer){.name = names[i],
+                               .size_bytes = problem->buffers[i].extent_bytes,
+                               .is_output = i != MXRT_BUFFER_G};
     for (size_t i = 0; variant && i < variant->launch->n_args; i++) {
         const mxrt_pack_arg *arg = &variant->launch->args[i];
         plan->args[i] = (mxrt_plan_arg){
@@ -277,7 +284,7 @@ mx_status mxrt_plan_get_info(const mxrt_plan *plan, mxrt_plan_info *out, mx_erro
         .rows = plan->problem.rows,
         .len = plan->problem.len,
         .n_blocks = plan->problem.n_blocks,
-        .n_buffers = mxrt_problem_has_scales(&plan->problem) ? 3 : 2,
+        .n_buffers = plan->n_buffers,
         .buffers = plan->buffers,
         .args = plan->args,
         .params_json = "{}",

@@ -491,7 +491,7 @@ static mx_status check_alias(const mxrt_problem *problem, mx_error *err)
                        "the memory of the scales, 0x%" PRIxPTR " + %" PRId64
                        " bytes, overlaps that of another tensor; give them memory of their own",
                        (uintptr_t)scales->data, scales->extent_bytes);
-    return MX_OK;
+    return mxrt_problem_is_pair(problem) ? mxrt_problem_check_pair(problem, err) : MX_OK;
 }
 
 /* ---- Canonical rows ---- */
@@ -729,6 +729,9 @@ mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request,
     problem.len = blocks.len;
     problem.bpr = blocks.bpr;
     canonicalise(&problem, &in, &result, request->scales ? &scales : NULL, axis);
+    if (request->columns &&
+        (status = mxrt_problem_init_pair(&problem, request->columns, device, null_ok, err)))
+        return status;
     if ((status = check_alias(&problem, err)))
         return status;
     mxrt_problem_copy(out, &problem);
@@ -798,6 +801,21 @@ static void option_vars(const mx_ocp_options *options, int64_t *values)
     values[MXRT_VAR_HADAMARD] = options->hadamard != 0;
 }
 
+static void pair_vars(const mxrt_problem *problem, int64_t *values)
+{
+    const mxrt_pair *pair = &problem->pair;
+
+    values[MXRT_VAR_GROUPS] = pair->groups;
+    values[MXRT_VAR_GROUP_ALIGN] = pair->group_align;
+    values[MXRT_VAR_CAPACITY] = pair->capacity;
+    values[MXRT_VAR_C_ALIGN] =
+        mxrt_problem_is_pair(problem) ? address_align(&problem->buffers[MXRT_BUFFER_C]) : 0;
+    values[MXRT_VAR_C_ROW_STRIDE] = pair->row_stride;
+    values[MXRT_VAR_T_ROW_STRIDE] = pair->s_row_stride;
+    values[MXRT_VAR_T_BLOCK_STRIDE] = pair->s_block_stride;
+    values[MXRT_VAR_C_HADAMARD] = pair->hadamard;
+}
+
 void mxrt_problem_vars(const mxrt_problem *problem, int64_t values[MXRT_VAR_COUNT])
 {
     mx_op op = problem->op;
@@ -821,6 +839,7 @@ void mxrt_problem_vars(const mxrt_problem *problem, int64_t values[MXRT_VAR_COUN
     values[MXRT_VAR_S_BLOCK_STRIDE] = problem->s_block_stride;
     values[MXRT_VAR_TILE_M] = problem->tile_m;
     option_vars(&problem->options, values);
+    pair_vars(problem, values);
     values[MXRT_VAR_N_DIMS] = problem->n_dims;
     for (int i = 0; i < MXPACK_MAX_ROW_DIMS; i++) {
         static const mxrt_dim unused = {.size = 1, .row_stride = 1};
@@ -847,6 +866,12 @@ int64_t mxrt_problem_bytes(const mxrt_problem *problem)
     int64_t block_bytes = mx_format_get(problem->format)->block_bytes;
     /* Scales of tiles are too few to count. */
     block_bytes += mxrt_problem_has_scales(problem) && !problem->options.two_d;
+    if (mxrt_problem_is_pair(problem)) {
+        int64_t column_bytes = problem->pair.capacity / MX_OCP_BLOCK * block_bytes;
+        if (__builtin_mul_overflow(column_bytes, problem->len, &column_bytes) ||
+            __builtin_add_overflow(total, column_bytes, &total))
+            return INT64_MAX;
+    }
     return __builtin_add_overflow(total, problem->n_blocks * block_bytes, &total) ? INT64_MAX
                                                                                   : total;
 }

@@ -13,7 +13,17 @@
 #include "runtime/pack_vars.h"
 
 /* Buffers, by the names that packs use for them. */
-enum { MXRT_BUFFER_X = 0, MXRT_BUFFER_Y, MXRT_BUFFER_P, MXRT_BUFFER_S, MXRT_BUFFER_COUNT };
+enum {
+    MXRT_BUFFER_X = 0,
+    MXRT_BUFFER_Y,
+    MXRT_BUFFER_P,
+    MXRT_BUFFER_S,
+    MXRT_BUFFER_C, /* of a pair: data and scales of the columns */
+    MXRT_BUFFER_T,
+    MXRT_BUFFER_G, /* offsets of groups, and where they begin after padding; NULL: one group */
+    MXRT_BUFFER_O,
+    MXRT_BUFFER_COUNT
+};
 
 /* Row r has coordinate (r / row_stride) % size here; plain strides are in elements. */
 typedef struct mxrt_dim {
@@ -24,6 +34,15 @@ typedef struct mxrt_buffer {
     unsigned char *data;  /* the first element; NULL where the operation has no such buffer */
     int64_t extent_bytes; /* to the last byte touched; 0 for none */
 } mxrt_buffer;
+
+/* The columns of a pair; group_align is 0 where there are none. */
+typedef struct mxrt_pair {
+    int64_t groups;                /* with offsets; 0: one group, without */
+    int64_t group_align, capacity; /* rows */
+    int64_t row_stride;            /* bytes between columns' data, whose bytes lie side by side */
+    int64_t s_row_stride, s_block_stride; /* bytes between scales of columns, of blocks */
+    int hadamard;
+} mxrt_pair;
 
 typedef struct mxrt_problem {
     mx_op op;
@@ -36,7 +55,8 @@ typedef struct mxrt_problem {
     int64_t s_row_stride, s_block_stride;  /* bytes between scales */
     int64_t tile_m;                        /* two_d: rows that tiles are counted in, else 1 */
     mx_ocp_options options;                /* OCP formats */
-    int n_dims;                            /* may exceed MXPACK_MAX_ROW_DIMS: no kernel then */
+    mxrt_pair pair;
+    int n_dims; /* may exceed MXPACK_MAX_ROW_DIMS: no kernel then */
     mxrt_buffer buffers[MXRT_BUFFER_COUNT];
     mxrt_dim dims[MXRT_MAX_DIMS]; /* the first n_dims are set */
 } mxrt_problem;
@@ -45,6 +65,11 @@ typedef struct mxrt_problem {
 static inline void mxrt_problem_copy(mxrt_problem *out, const mxrt_problem *from)
 {
     memcpy(out, from, offsetof(mxrt_problem, dims) + (size_t)from->n_dims * sizeof(from->dims[0]));
+}
+
+static inline int mxrt_problem_is_pair(const mxrt_problem *problem)
+{
+    return problem->pair.group_align != 0;
 }
 
 /* Which buffer an operation reads or writes. */
@@ -63,6 +88,12 @@ static inline int mxrt_op_output(mx_op op)
  * the tensors. */
 mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request, DLDevice device,
                             int null_ok, mx_error *err);
+
+/* The columns of a problem that is complete but for them; and whether the memory that they write is
+ * their own (problem_pair.c). */
+mx_status mxrt_problem_init_pair(mxrt_problem *problem, const mxrt_ocp_columns *columns,
+                                 DLDevice device, int null_ok, mx_error *err);
+mx_status mxrt_problem_check_pair(const mxrt_problem *problem, mx_error *err);
 
 /* Nonzero if the operation reads or writes scales. */
 static inline int mxrt_problem_has_scales(const mxrt_problem *problem)

@@ -356,8 +356,119 @@ static void run_block(const mxrt_problem *problem, int64_t block)
     store_block(problem, row, k, bits);
 }
 
+/* ---- Columns ---- */
+
+/* Where groups begin among the rows; the last ends the list. */
+static int64_t group_begin(const mxrt_problem *problem, int64_t group, int64_t before)
+{
+    int64_t begin;
+
+    if (group >= problem->pair.groups)
+        return problem->rows;
+    memcpy(&begin, problem->buffers[MXRT_BUFFER_G].data + group * (int64_t)sizeof(begin),
+           sizeof(begin));
+    begin = begin < before ? before : begin;
+    return begin < problem->rows ? begin : problem->rows;
+}
+
+/* The rows begin .. end of the group that has padded row `at`, and where it begins in the columns;
+ * end is begin past the last group. */
+typedef struct group_rows {
+    int64_t begin, end, padded;
+} group_rows;
+
+static group_rows find_group(const mxrt_problem *problem, int64_t at)
+{
+    const int64_t align = problem->pair.group_align;
+    group_rows found = {0, 0, 0};
+
+    for (int64_t g = 0; g == 0 || g < problem->pair.groups; g++) {
+        int64_t end = group_begin(problem, g + 1, found.begin);
+        int64_t next = found.padded + (end - found.begin + align - 1) / align * align;
+        if (at < next) {
+            found.end = end;
+            return found;
+        }
+        found.begin = end;
+        found.padded = next;
+    }
+    found.end = found.begin;
+    return found;
+}
+
+/* 32 rows of a column from padded row `at` on. */
+static void load_column(const mxrt_problem *problem, int64_t column, int64_t at, uint32_t bits[N])
+{
+    const int64_t bytes = mx_dtype_get(problem->dtype)->bytes;
+    const unsigned char *x = problem->buffers[MXRT_BUFFER_X].data;
+    group_rows group = find_group(problem, at);
+
+    for (int i = 0; i < N; i++) {
+        int64_t row = group.begin + at - group.padded + i;
+        bits[i] = row < group.end ? load_element(x + (mxrt_row_begin(problem, row).x +
+                                                      column * problem->x_axis_stride) *
+                                                         bytes,
+                                                 problem->dtype)
+                                  : 0;
+    }
+    for (int i = 0; problem->pair.hadamard && i < N; i += 16)
+        rotate_half(bits + i);
+}
+
+static void run_column_block(const mxrt_problem *problem, int64_t block)
+{
+    const mxrt_pair *pair = &problem->pair;
+    int64_t per_column = pair->capacity / N, column = block / per_column, k = block % per_column;
+    uint32_t bits[N], codes[N], amax;
+    mxrt_problem stored;
+    int nan = 0;
+
+    load_column(problem, column, k * N, bits);
+    amax = largest(bits, 0, &nan);
+    int byte = nan && problem->options.nan_scale ? NAN_SCALE : limited_scale(problem, amax);
+    encode_block(problem, block, bits, byte < MOST_SCALE ? byte : MOST_SCALE, codes);
+    /* Blocks of a column lie side by side. */
+    mxrt_problem_copy(&stored, problem);
+    stored.p_byte_stride = 1;
+    stored.p_block_stride = mx_format_get(problem->format)->block_bytes;
+    stored.buffers[MXRT_BUFFER_P].data =
+        problem->buffers[MXRT_BUFFER_C].data + column * pair->row_stride;
+    store_codes(&stored, k, codes);
+    problem->buffers[MXRT_BUFFER_T].data[column * pair->s_row_stride + k * pair->s_block_stride] =
+        (unsigned char)byte;
+}
+
+static void store_padded_offsets(const mxrt_problem *problem)
+{
+    const int64_t align = problem->pair.group_align;
+    int64_t begin = 0, padded = 0;
+
+    for (int64_t g = 0; problem->pair.groups && g <= problem->pair.groups; g++) {
+        memcpy(problem->buffers[MXRT_BUFFER_O].data + g * (int64_t)sizeof(padded), &padded,
+               sizeof(padded));
+        int64_t end = group_begin(problem, g + 1, begin);
+        padded += (end - begin + align - 1) / align * align;
+        begin = end;
+    }
+}
+
+/* The columns' share of blocks begin .. end - 1 of the rows, of which there is one at least. */
+static void run_columns(const mxrt_problem *problem, int64_t begin, int64_t end)
+{
+    int64_t total = problem->len * (problem->pair.capacity / N);
+    int64_t each = total / problem->n_blocks + (total % problem->n_blocks != 0);
+    int64_t last = end == problem->n_blocks || end * each > total ? total : end * each;
+
+    for (int64_t block = begin * each; block < last; block++)
+        run_column_block(problem, block);
+    if (begin == 0)
+        store_padded_offsets(problem);
+}
+
 void mxrt_reference_ocp_blocks(const mxrt_problem *problem, int64_t begin, int64_t end)
 {
+    if (mxrt_problem_is_pair(problem))
+        run_columns(problem, begin, end);
     for (int64_t block = begin; block < end; block++)
         run_block(problem, block);
 }

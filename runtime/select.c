@@ -15,7 +15,8 @@
 _Static_assert((int)MXRT_BUFFER_X == (int)MXRT_PACK_BUFFER_X &&
                    (int)MXRT_BUFFER_Y == (int)MXRT_PACK_BUFFER_Y &&
                    (int)MXRT_BUFFER_P == (int)MXRT_PACK_BUFFER_P &&
-                   (int)MXRT_BUFFER_S == (int)MXRT_PACK_BUFFER_S,
+                   (int)MXRT_BUFFER_S == (int)MXRT_PACK_BUFFER_S &&
+                   (int)MXRT_BUFFER_COUNT == (int)MXRT_PACK_BUFFER_COUNT,
                "problems and packs number buffers alike");
 
 /* ---- Explanations ---- */
@@ -184,10 +185,23 @@ static mx_status eval_rule(const mxrt_variant *variant, size_t index, const int6
     return holds ? MX_OK : fail_rule(variant, rule, values, err);
 }
 
+/* Kernels for pairs and those for anything else have rules that say nothing of each other. */
+static int serves(const mxrt_variant *variant, const int64_t *values)
+{
+    return variant->launch->family != MXRT_PACK_BLOCKS ||
+           (variant->layout == MX_LAYOUT_PAIR) == (values[MXRT_VAR_GROUP_ALIGN] != 0);
+}
+
 mx_status mxrt_select_variant(const mxrt_variant *variant, const int64_t *values,
                               mxrt_selection *out, mx_error *err)
 {
     mx_status status;
+
+    if (!serves(variant, values))
+        return mx_fail(err, MX_ERR_UNSUPPORTED, "kernel %s (%s) does not apply: %s",
+                       variant->info.name, variant->info.target,
+                       variant->layout == MX_LAYOUT_PAIR ? "it makes columns, too"
+                                                         : "it makes no columns");
 
     for (size_t i = 0; i < variant->launch->n_rules; i++) {
         if ((status = eval_rule(variant, i, values, err)))
@@ -236,7 +250,7 @@ static void search_init(search *at, const mxrt_kernel_table *table, const int64_
 
 static int applies(search *at, const mxrt_variant *variant, mxrt_selection *out)
 {
-    return rules_hold(variant, at->values, at->verdicts) &&
+    return serves(variant, at->values) && rules_hold(variant, at->values, at->verdicts) &&
            !eval_launch(variant, at->values, out, NULL);
 }
 

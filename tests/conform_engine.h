@@ -117,7 +117,8 @@ void conform_skip(conform *run, const char *what, const char *why);
 /* For checks with tensors of their own (conform_ocp.c). */
 mxrt_device *conform_device(conform *run, mxrt_device_info *info); /* info may be NULL */
 int conform_is_host(const conform *run);
-/* Memory of the input, the output and the scales: 0, 1, 2. */
+/* Memory of the input, the output, and more. */
+enum { CONFORM_SIDES = 7 };
 conform_memory *conform_memory_of(conform *run, int side);
 /* Counts a failure and prints it unless there were many. */
 void conform_report(conform *run, const char *variant, const char *what, const char *why);
@@ -133,6 +134,7 @@ int conform_has(const conform *run, mx_op op, mx_format format, mx_dtype dtype);
 void conform_run_ocp_memory(conform *run);
 void conform_run_ocp_values(conform *run);
 void conform_run_ocp_patterns(conform *run);
+void conform_run_ocp_pairs(conform *run);
 void conform_run_ocp_reach(conform *run);
 
 /* ---- Sections (conform_sections.c) ---- */

@@ -16,7 +16,16 @@ typedef enum scale_memory {
     SCALES_COUNT
 } scale_memory;
 
-typedef enum side { SIDE_IN = 0, SIDE_OUT, SIDE_SCALES, SIDE_COUNT } side;
+typedef enum side {
+    SIDE_IN = 0,
+    SIDE_OUT,
+    SIDE_SCALES,
+    SIDE_COLUMNS, /* of a pair: from here on */
+    SIDE_COLUMN_SCALES,
+    SIDE_OFFSETS,
+    SIDE_PADDED,
+    SIDE_COUNT
+} side;
 
 /* One operation. Input comes from `source`; of `from`, from every byte in turn. */
 typedef struct ocp_problem {
@@ -29,6 +38,9 @@ typedef struct ocp_problem {
     scale_memory scales;
     conform_placement placement;
     unsigned flags;
+    /* Of a pair, else group_align is 0: */
+    int group_align, rotates_columns;
+    int64_t groups, capacity, gap; /* gap: bytes between columns */
 } ocp_problem;
 
 /* One tensor: on the device, its image on the host, and what it must hold afterwards. */
@@ -45,6 +57,7 @@ typedef struct ocp_setting {
     ocp_side sides[SIDE_COUNT];
     int n_sides;
     mxrt_plan_request request;
+    mxrt_ocp_columns columns;
 } ocp_setting;
 
 static const DLDevice cpu = {kDLCPU, 0};
@@ -80,7 +93,8 @@ static void fail(conform *run, const ocp_problem *p, const char *variant, const 
 static void fail_bytes(conform *run, const ocp_problem *p, const char *variant, int which,
                        const ocp_side *s, const unsigned char *found)
 {
-    static const char *const names[] = {"input", "output", "scales"};
+    static const char *const names[SIDE_COUNT] = {
+        "input", "output", "scales", "columns", "columns' scales", "offsets", "padded offsets"};
     char why[256];
     size_t n = 0, first = 0, used;
     for (size_t i = 0; i < s->place.total; i++) {
@@ -127,6 +141,33 @@ static size_t make_scales(const ocp_problem *p, const int64_t shape[2], DLDevice
     return make_bytes(shape, shape[1], 1, 0, device, base, out);
 }
 
+static int is_pair(const ocp_problem *p)
+{
+    return p->group_align != 0;
+}
+
+static size_t make_offsets(const ocp_problem *p, DLDevice device, void *base, mx_case_tensor *out)
+{
+    const DLDataType type = {.code = kDLInt, .bits = 64, .lanes = 1};
+    int64_t shape[] = {p->groups + 1};
+    mx_case_contiguous(type, device, 1, shape, base, out);
+    return p->groups ? (size_t)shape[0] * sizeof(int64_t) : 0;
+}
+
+/* One of a pair's own tensors. */
+static size_t make_column_side(const ocp_problem *p, int which, DLDevice device, void *base,
+                               mx_case_tensor *out)
+{
+    int64_t blocks = p->capacity / N, bytes = blocks * mx_format_get(p->format)->block_bytes;
+    const int64_t data[] = {conform_length(&p->geometry->x), bytes};
+    const int64_t scales[] = {data[0], blocks};
+    if (which == SIDE_COLUMNS)
+        return make_bytes(data, bytes + p->gap, 1, 0, device, base, out);
+    if (which == SIDE_COLUMN_SCALES)
+        return make_scales(p, scales, device, base, out);
+    return make_offsets(p, device, base, out);
+}
+
 /* The tensor of one side on memory at `base`; returns the memory it spans. */
 static size_t make_side(const ocp_problem *p, int which, DLDevice device, void *base,
                         mx_case_tensor *out)
@@ -136,6 +177,8 @@ static size_t make_side(const ocp_problem *p, int which, DLDevice device, void *
     shapes_of(p, data, scales, NULL);
     if (which == SIDE_SCALES)
         return make_scales(p, scales, device, base, out);
+    if (which > SIDE_SCALES)
+        return make_column_side(p, which, device, base, out);
     if (p->op == (which == SIDE_IN ? MX_OP_FROM : MX_OP_TO)) {
         int64_t step = g->x.packed_byte_stride ? g->x.packed_byte_stride : 1;
         return make_bytes(data, data[1] * step + g->x.packed_block_gap, step, g->x.packed_offset,
@@ -168,18 +211,54 @@ static void fill_plain(const ocp_problem *p, unsigned char *base, size_t bytes)
         conform_fill_plain(&source, MX_FORMAT_MX9, p->dtype, base, n / MX_BLOCK_ELEMENTS);
 }
 
+/* A request on the tensors of all sides. */
+static void set_tensors(const ocp_setting *s, mx_case_tensor *const tensors[SIDE_COUNT],
+                        mxrt_ocp_columns *columns, mxrt_plan_request *request)
+{
+    const ocp_problem *p = s->problem;
+    request->in = &tensors[SIDE_IN]->tensor;
+    request->out = &tensors[SIDE_OUT]->tensor;
+    request->scales = s->n_sides > SIDE_SCALES ? &tensors[SIDE_SCALES]->tensor : NULL;
+    request->columns = NULL;
+    if (!is_pair(p))
+        return;
+    *columns = (mxrt_ocp_columns){
+        .data = &tensors[SIDE_COLUMNS]->tensor,
+        .scales = &tensors[SIDE_COLUMN_SCALES]->tensor,
+        .offsets = p->groups ? &tensors[SIDE_OFFSETS]->tensor : NULL,
+        .padded_offsets = p->groups ? &tensors[SIDE_PADDED]->tensor : NULL,
+        .group_align = p->group_align,
+        .hadamard = p->rotates_columns,
+    };
+    request->columns = columns;
+}
+
 /* Runs the reference on one background of the outputs. */
 static mx_status run_reference(ocp_setting *s, unsigned char *images[SIDE_COUNT], mx_error *err)
 {
     const ocp_problem *p = s->problem;
-    mx_case_tensor tensors[SIDE_COUNT];
+    mx_case_tensor tensors[SIDE_COUNT], *list[SIDE_COUNT];
     mxrt_plan_request request = s->request;
+    mxrt_ocp_columns columns;
+    for (int i = 0; i < SIDE_COUNT; i++)
+        list[i] = &tensors[i];
     for (int i = 0; i < s->n_sides; i++)
         make_side(p, i, cpu, images[i] + s->sides[i].place.lead, &tensors[i]);
-    request.in = &tensors[SIDE_IN].tensor;
-    request.out = &tensors[SIDE_OUT].tensor;
-    request.scales = s->n_sides > SIDE_SCALES ? &tensors[SIDE_SCALES].tensor : NULL;
+    set_tensors(s, list, &columns, &request);
     return mxrt_reference_run(&request, err);
+}
+
+/* Where groups begin: in order and out of it, some beyond the rows. */
+static void fill_offsets(const ocp_problem *p, unsigned char *base)
+{
+    int64_t rows = conform_rows(&p->geometry->x);
+    uint64_t state = p->source.seed;
+    for (int64_t g = 0; p->groups && g <= p->groups; g++) {
+        int64_t offset = g == p->groups ? rows : g * rows / p->groups;
+        uint64_t random = mx_case_random(&state);
+        offset += (random & 3) == 0 ? (int64_t)(random >> 8 & 0xff) - 127 : 0;
+        memcpy(base + g * (int64_t)sizeof(offset), &offset, sizeof(offset));
+    }
 }
 
 /* Inputs; expected outputs; and outputs poisoned such that no byte of them is right by chance: what
@@ -193,6 +272,8 @@ static mx_status fill_sides(ocp_setting *s, mx_error *err)
         fill_random(at->image, at->place.total, p->source.seed + (uint64_t)i);
         if (i == SIDE_IN && p->op != MX_OP_FROM)
             fill_plain(p, at->image + at->place.lead, at->bytes);
+        if (i == SIDE_OFFSETS)
+            fill_offsets(p, at->image + at->place.lead);
         memcpy(at->expected, at->image, at->place.total);
         for (size_t k = 0; at->is_output && k < at->place.total; k++)
             at->image[k] = (unsigned char)~at->image[k];
@@ -225,7 +306,8 @@ static mx_status place_sides(conform *run, ocp_setting *s, mx_error *err)
     for (int i = 0; i < s->n_sides; i++) {
         ocp_side *at = &s->sides[i];
         at->bytes = make_side(p, i, cpu, NULL, &at->tensor);
-        at->is_output = i == SIDE_OUT || (i == SIDE_SCALES && p->op == MX_OP_TO);
+        at->is_output = i == SIDE_OUT || (i == SIDE_SCALES && p->op == MX_OP_TO) ||
+                        (i > SIDE_SCALES && i != SIDE_OFFSETS);
         mx_status status = conform_memory_place(conform_memory_of(run, i), p->placement, at->bytes,
                                                 &at->place, err);
         if (status)
@@ -312,7 +394,10 @@ static void check_variants(conform *run, ocp_setting *s)
         check_variant(run, s, names[i], found);
     if (found && n_applicable && !(s->problem->flags & CONFORM_UNREACHED_ONLY))
         check_variant(run, s, NULL, found);
-    if (!n_applicable)
+    /* Pairs on the host are the reference's. */
+    if (!n_applicable && is_pair(s->problem) && conform_is_host(run))
+        check_variant(run, s, NULL, found);
+    else if (!n_applicable)
         fail(run, s->problem, "(none)", "no kernel applies");
     free(found);
 }
@@ -323,7 +408,11 @@ static void check(conform *run, const ocp_problem *p)
     mxrt_device_info info;
     if (!conform_has(run, p->op, p->format, p->dtype))
         return;
-    ocp_setting s = {.problem = p, .n_sides = p->op == MX_OP_QDQ ? SIDE_SCALES : SIDE_COUNT};
+    ocp_setting s = {.problem = p,
+                     .n_sides = is_pair(p)           ? SIDE_COUNT
+                                : p->op == MX_OP_QDQ ? SIDE_SCALES
+                                                     : SIDE_COLUMNS};
+    mx_case_tensor *tensors[SIDE_COUNT];
     s.request = (mxrt_plan_request){
         .op = p->op, .format = p->format, .axis = p->geometry->x.axis, .options = &p->options};
     conform_device(run, &info);
@@ -338,9 +427,9 @@ static void check(conform *run, const ocp_problem *p)
     for (int i = 0; i < s.n_sides; i++)
         make_side(p, i, info.dl_device, s.sides[i].place.begin + s.sides[i].place.lead,
                   &s.sides[i].tensor);
-    s.request.in = &s.sides[SIDE_IN].tensor.tensor;
-    s.request.out = &s.sides[SIDE_OUT].tensor.tensor;
-    s.request.scales = s.n_sides > SIDE_SCALES ? &s.sides[SIDE_SCALES].tensor.tensor : NULL;
+    for (int i = 0; i < SIDE_COUNT; i++)
+        tensors[i] = &s.sides[i].tensor;
+    set_tensors(&s, tensors, &s.columns, &s.request);
     check_variants(run, &s);
     free_sides(&s);
 }
@@ -464,6 +553,39 @@ void conform_run_ocp_patterns(conform *run)
         p.source.position = (int)(i % MX_BLOCK_ELEMENTS);
         check(run, &p);
         p.op = MX_OP_FROM; /* random bytes: every code with every scale */
+        check(run, &p);
+    }
+}
+
+/* Rows and columns at once: groups of every size, some without rows, some offsets out of order. */
+void conform_run_ocp_pairs(conform *run)
+{
+    static const int64_t rows[] = {1, 31, 128, 129, 200, 333, 500};
+    static const int64_t lengths[] = {8, 32, 64, 72, 136, 200, 264};
+    const conform_options *options = conform_get_options(run);
+    uint64_t n = options->quick ? 24 : 144;
+    for (uint64_t i = 0; i < n; i++) {
+        ocp_problem p = problem_in_turn(run, i);
+        int64_t shape[] = {rows[i % 7], lengths[(i + i / 7) % 7]};
+        conform_geometry g = conform_geometry_shape("pair", 2, shape, 1);
+        if (i % 3) {
+            g.x.strided = 1;
+            g.x.strides[1] = 1;
+            g.x.strides[0] = shape[1] + 8 * (int64_t)(i % 3);
+        }
+        p.geometry = &g;
+        p.options = mx_ocp_preset((mx_ocp_profile)(i % MX_OCP_PROFILE_COUNT));
+        p.options.rounding = MX_ROUND_EVEN;
+        p.options.plus_zero = 0;
+        if (p.dtype == MX_DTYPE_F32 && !conform_is_host(run))
+            p.dtype = i % 2 ? MX_DTYPE_BF16 : MX_DTYPE_F16;
+        p.groups = (int64_t)(i / 2 % 6);
+        p.group_align = i % 4 == 3 ? 256 : 128;
+        p.rotates_columns = i % 5 == 1;
+        p.capacity = mxrt_ocp_columns_capacity(shape[0], p.groups, p.group_align) +
+                     (int64_t)(i % 2) * p.group_align;
+        p.gap = 16 * (int64_t)(i % 3);
+        p.placement = CONFORM_GUARDED;
         check(run, &p);
     }
 }

@@ -399,6 +399,7 @@ const conform_section conform_sections[] = {
     {"OCP formats, memory", conform_run_ocp_memory},
     {"OCP formats, values", conform_run_ocp_values},
     {"OCP formats, bit patterns", conform_run_ocp_patterns},
+    {"OCP formats, pairs", conform_run_ocp_pairs},
     {"OCP formats, all variants", conform_run_ocp_reach},
     {"all variants", run_reach},
 };

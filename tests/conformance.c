@@ -66,8 +66,9 @@ struct conform {
     const char *target;      /* of the pack's, the one that counts here */
     known_variant *variants; /* by name */
     size_t n_variants;
-    unsigned dtypes[MX_OP_COUNT][MX_FORMAT_COUNT]; /* bit sets: those that the pack has kernels for */
-    conform_memory in_memory, out_memory, scale_memory;
+    unsigned dtypes[MX_OP_COUNT]
+                   [MX_FORMAT_COUNT]; /* bit sets: those that the pack has kernels for */
+    conform_memory in_memory, out_memory, more_memory[CONFORM_SIDES - 2];
     image elements, records; /* of the problem, side by side */
     image input, blocks, mask, poison, expected, found;
     conform_totals totals;
@@ -532,7 +533,7 @@ int conform_is_host(const conform *run)
 
 conform_memory *conform_memory_of(conform *run, int side)
 {
-    return side == 0 ? &run->in_memory : side == 1 ? &run->out_memory : &run->scale_memory;
+    return side == 0 ? &run->in_memory : side == 1 ? &run->out_memory : &run->more_memory[side - 2];
 }
 
 static void skip_problem(conform *run, const setting *s)
@@ -775,7 +776,8 @@ mx_status conform_create(const conform_options *options, conform **out, mx_error
     }
     conform_memory_init(&run->in_memory, run->device, run->is_host);
     conform_memory_init(&run->out_memory, run->device, run->is_host);
-    conform_memory_init(&run->scale_memory, run->device, run->is_host);
+    for (int i = 2; i < CONFORM_SIDES; i++)
+        conform_memory_init(conform_memory_of(run, i), run->device, run->is_host);
     catch_crashes();
     *out = run;
     return MX_OK;
@@ -792,7 +794,8 @@ void conform_destroy(conform *run)
     if (run->device) {
         conform_memory_finish(&run->in_memory);
         conform_memory_finish(&run->out_memory);
-        conform_memory_finish(&run->scale_memory);
+        for (int i = 2; i < CONFORM_SIDES; i++)
+            conform_memory_finish(conform_memory_of(run, i));
     }
     free(run->variants);
     mxrt_pack_close(run->pack);

@@ -644,9 +644,9 @@ static const struct {
      "args[0]: unknown key \"buffer\""},
     {"launch", LAUNCH(ONES, "[{\"kind\":\"i32\",\"value\":\"1\"}]"), "args[0]: \"name\" must be"},
     {"launch", LAUNCH(ONES, "[{\"name\":\"a\",\"kind\":\"pointer\"}]"),
-     "args[0]: \"buffer\" must be x, y, p or s"},
+     "args[0]: \"buffer\" must be x, y, p, s, c, t, g or o"},
     {"launch", LAUNCH(ONES, "[{\"name\":\"a\",\"kind\":\"pointer\",\"buffer\":\"z\"}]"),
-     "args[0]: \"buffer\" must be x, y, p or s"},
+     "args[0]: \"buffer\" must be x, y, p, s, c, t, g or o"},
     {"launch", LAUNCH(ONES, "[{\"name\":\"a\",\"kind\":\"pointer\",\"buffer\":\"y\"}]"),
      "launch: an argument names a buffer that \"to\" has not"},
 };

@@ -60,7 +60,10 @@ typedef enum mx_layout {
     MX_LAYOUT_ROWS,     /* unit stride along the axis; ragged ends, any row stride and alignment */
     MX_LAYOUT_TILES,    /* the axis is strided, another dimension has unit stride */
     MX_LAYOUT_GENERAL,  /* any strides on both sides */
-    MX_LAYOUT_COUNT
+    MX_LAYOUT_COUNT,
+    /* No layout of one operation's memory: rows and columns of a tensor at once (mxgen/rt.h). */
+    MX_LAYOUT_PAIR = MX_LAYOUT_COUNT,
+    MX_LAYOUT_END
 } mx_layout;
 
 typedef struct mx_format_info {
@@ -117,8 +120,8 @@ static inline const char *mx_profile_name(mx_profile profile)
 
 static inline const char *mx_layout_name(mx_layout layout)
 {
-    static const char *const names[MX_LAYOUT_COUNT] = {"flat", "rows", "tiles", "general"};
-    return (unsigned)layout < MX_LAYOUT_COUNT ? names[layout] : "unknown";
+    static const char *const names[MX_LAYOUT_END] = {"flat", "rows", "tiles", "general", "pair"};
+    return (unsigned)layout < MX_LAYOUT_END ? names[layout] : "unknown";
 }
 
 /* The parsers below return 0 and set *out, or return -1 and leave it alone. */
@@ -160,7 +163,7 @@ static inline int mx_profile_parse(const char *name, mx_profile *out)
 
 static inline int mx_layout_parse(const char *name, mx_layout *out)
 {
-    for (int i = 0; name && i < MX_LAYOUT_COUNT; i++) {
+    for (int i = 0; name && i < MX_LAYOUT_END; i++) {
         if (!strcmp(name, mx_layout_name((mx_layout)i)))
             return *out = (mx_layout)i, 0;
     }

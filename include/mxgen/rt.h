@@ -140,6 +140,50 @@ MX_API mx_status mxrt_ocp_qdq(mxrt_device *device, mx_format format, const mx_oc
                               int axis, const DLTensor *x, const DLTensor *y, mxrt_stream stream,
                               mx_error *err);
 
+/* The columns of a tensor that is quantised along its rows and its columns at once. Its rows are
+ * those of the scales of mxrt_ocp_quantize: [rows, len]. They fall into groups (experts), which lie
+ * one after the other; along the columns, each is filled with zeros to a multiple of group_align.
+ * The last group is followed by zeros up to `capacity`, the rows that the tensors have room for: a
+ * multiple of group_align, mxrt_ocp_columns_capacity at least. So a column has capacity / 32
+ * blocks, all of which are written. Products over the rows of a group (MX_GEMM_COLS of
+ * mxgen/gemm.h) take these as their operands and the padded offsets as theirs.
+ *
+ * offsets are int64 [groups + 1], on the device, read when the kernel runs: group g has rows
+ * offsets[g] .. offsets[g + 1] - 1. The first is taken as 0, the last as the number of rows, others
+ * are moved up to the one before and down to the number of rows. padded_offsets, int64 [groups +
+ * 1], are written: where each group begins in the columns, and where the last ends with its
+ * padding. */
+typedef struct mxrt_ocp_columns {
+    const DLTensor *data;   /* u8 [len, capacity / 32 * block_bytes], bytes of a row side by side */
+    const DLTensor *scales; /* u8 [len, capacity / 32], any strides */
+    const DLTensor *offsets, *padded_offsets; /* contiguous; both NULL: all rows are one group */
+    int group_align;                          /* a multiple of 32, such as 128 or 256 */
+    int hadamard; /* of the columns, in place of the options' (mxgen/ocp.h), which the rows have */
+} mxrt_ocp_columns;
+
+/* The least capacity for any offsets; 0 groups: one, without offsets. -1 if it overflows, or an
+ * argument is out of its range. */
+MX_API int64_t mxrt_ocp_columns_capacity(int64_t rows, int64_t groups, int group_align);
+
+/* mxrt_ocp_quantize and, from the same pass over x, its columns. The options are those of both, but
+ * for two_d, which must not be set. Without rows nothing is written. GPUs have kernels for 16-bit
+ * types, for rounding to the nearest even, and for rows that are multiples of 8 elements, 16-byte
+ * aligned, and need no options that the layouts but `general` lack; else MX_ERR_UNSUPPORTED. */
+MX_API mx_status mxrt_ocp_quantize_pair(mxrt_device *device, mx_format format,
+                                        const mx_ocp_options *options, int axis, const DLTensor *x,
+                                        const DLTensor *data, const DLTensor *scales,
+                                        const mxrt_ocp_columns *columns, mxrt_stream stream,
+                                        mx_error *err);
+
+/* data, scales along one axis of a tensor -> out_data, out_scales along another, by way of
+ * `workspace`, a tensor of its shape and type on the device, in memory that is lost: f32 loses
+ * nothing but what is beyond its range; bf16 is exact for all but FP8 with scales below 10. */
+MX_API mx_status mxrt_ocp_requantize(mxrt_device *device, mx_format format,
+                                     const mx_ocp_options *options, int axis, const DLTensor *data,
+                                     const DLTensor *scales, int out_axis, const DLTensor *workspace,
+                                     const DLTensor *out_data, const DLTensor *out_scales,
+                                     mxrt_stream stream, mx_error *err);
+
 /* Loads and readies every kernel of (op, format, dtype, profile), so that later calls only
  * launch. Takes a lock and may take milliseconds. Where no pack has any, MX_ERR_UNSUPPORTED on
  * devices other than the host. */
@@ -211,6 +255,8 @@ typedef struct mxrt_plan_request {
     const DLTensor *out;           /* to: packed; from, qdq: y */
     const DLTensor *scales;        /* OCP formats, to and from; else NULL */
     const mx_ocp_options *options; /* OCP formats; NULL: those of MX_OCP_ALTO. Copied. */
+    /* `to` of OCP formats: columns, too; else NULL. They stay where they are in every run. */
+    const mxrt_ocp_columns *columns;
     /* NULL: chosen by `policy`. "reference": the plain C reference (host only). Else
      * a variant's name; not applicable is MX_ERR_UNSUPPORTED with the rule that failed. */
     const char *variant;

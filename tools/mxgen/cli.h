@@ -47,7 +47,7 @@ typedef struct cli_selection {
     mx_op ops[MX_OP_COUNT];
     mx_format formats[MX_FORMAT_COUNT];
     mx_dtype dtypes[MX_DTYPE_COUNT];
-    mx_layout layouts[MX_LAYOUT_COUNT];
+    mx_layout layouts[MX_LAYOUT_END];
     mx_profile profiles[MX_PROFILE_COUNT];
     size_t n_ops, n_formats, n_dtypes, n_layouts, n_profiles;
     unsigned families; /* as in mxgen_filter */

@@ -94,7 +94,7 @@ static const char *cli_profile_name_at(size_t i)
 
 static const char *cli_layout_name_at(size_t i)
 {
-    return i < MX_LAYOUT_COUNT ? mx_layout_name((mx_layout)i) : NULL;
+    return i < MX_LAYOUT_END ? mx_layout_name((mx_layout)i) : NULL;
 }
 
 /* The best target of this machine's processor, as the runtime sees it; NULL if there is none. */

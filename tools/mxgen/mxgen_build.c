@@ -31,7 +31,7 @@ static const struct argp_option build_options[] = {
     {"op", BUILD_OP, "to|from|qdq[,..]", 0, "Operations; default: all", 0},
     {"format", BUILD_FORMAT, "mx9|mx6|mx4[,..]", 0, "Formats; default: all", 0},
     {"dtype", BUILD_DTYPE, "f32|bf16|f16[,..]", 0, "Element types; default: all", 0},
-    {"layout", BUILD_LAYOUT, "flat|rows|tiles|general[,..]", 0, "Layouts; default: all", 0},
+    {"layout", BUILD_LAYOUT, "flat|rows|tiles|general|pair[,..]", 0, "Layouts; default: all", 0},
     {"profile", BUILD_PROFILE, "packed|demoted-255[,..]", 0,
      "Profiles (of qdq; the others have packed only); default: all", 0},
     {"max-rank", BUILD_MAX_RANK, "N", 0, "Only the N best variants of each kind; default: all", 0},

@@ -19,6 +19,7 @@ typedef struct bench_options {
     tool_problems problems;
     int transposed; /* the last two dimensions lie in memory the other way round */
     int64_t offset, packed_gap, packed_stride; /* as in mx_case */
+    int column_align;                          /* 0: no columns */
     const char *variant;                       /* NULL: the best and the reference */
     double seconds;
     int json;
@@ -61,7 +62,15 @@ static void set_defaults(bench_options *options)
         set_memory(options, &options->problems.shapes[i]);
 }
 
-enum { KEY_VARIANT = 256, KEY_SECONDS, KEY_OFFSET, KEY_GAP, KEY_STRIDE, KEY_TRANSPOSED };
+enum {
+    KEY_VARIANT = 256,
+    KEY_SECONDS,
+    KEY_OFFSET,
+    KEY_GAP,
+    KEY_STRIDE,
+    KEY_TRANSPOSED,
+    KEY_COLUMNS
+};
 
 static error_t parse_bench(int key, char *arg, struct argp_state *state)
 {
@@ -75,6 +84,11 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_STRIDE:
         options->packed_stride = tool_parse_integer(state, "--packed-stride", arg, 1, MAX_STRIDE);
+        return 0;
+    case KEY_COLUMNS:
+        options->column_align = (int)tool_parse_integer(state, "--columns", arg, 32, 1 << 20);
+        if (options->column_align % 32)
+            argp_error(state, "--columns %s is no multiple of 32", arg);
         return 0;
     case KEY_TRANSPOSED:
         options->transposed = 1;
@@ -110,6 +124,8 @@ static const struct argp_option bench_option_table[] = {
      "Plain tensors are views: the last two dimensions are swapped in memory", 1},
     {"packed-gap", KEY_GAP, "N", 0, "N bytes of gap after each packed block", 1},
     {"packed-stride", KEY_STRIDE, "N", 0, "Packed bytes lie N bytes apart", 1},
+    {"columns", KEY_COLUMNS, "N", 0,
+     "to of OCP formats: the columns in the same pass, padded to a multiple of N rows", 1},
     {"variant", KEY_VARIANT, "NAME", 0,
      "A variant's name, best, reference or all (default: best, then reference)", 2},
     {"seconds", KEY_SECONDS, "S", 0, "Time for a measurement (default: 0.5)", 3},
@@ -271,7 +287,8 @@ static mx_status measure_list(bench_run *run, const tool_problem *problems, int 
         tool_point point = {.op = problems[i].op,
                             .format = problems[i].format,
                             .dtype = problems[i].dtype,
-                            .shape = problems[i].shape};
+                            .shape = problems[i].shape,
+                            .column_align = run->options->column_align};
         status = measure_point(run, &point, err);
         point_finish(&point);
         progress_add(&run->progress, 1, mx_op_name(point.op));

@@ -52,6 +52,8 @@ void point_finish(tool_point *point)
     measure_ring_finish(&point->in_ring);
     measure_ring_finish(&point->out_ring);
     measure_ring_finish(&point->scale_ring);
+    measure_ring_finish(&point->column_ring);
+    measure_ring_finish(&point->column_scale_ring);
     measure_copy_finish(&point->copy);
 }
 
@@ -64,6 +66,44 @@ static mx_status scales_shape(const tool_point *point, int64_t shape[2], mx_erro
         return MX_OK;
     return mxrt_ocp_shape(point->format, NULL, point->shape->ndim, point->shape->shape,
                           point->shape->axis, data, shape, err);
+}
+
+/* Blocks of a column, and how many columns there are; 0 without. */
+static int64_t column_blocks(const tool_point *point, int64_t *n_columns)
+{
+    const mx_case *shape = point->shape;
+    int axis = shape->axis < 0 ? shape->axis + shape->ndim : shape->axis;
+    *n_columns = shape->shape[axis];
+    if (!point->column_align || point->op != MX_OP_TO || !mx_format_is_ocp(point->format))
+        return 0;
+    int64_t rows = mx_case_elements(shape) / *n_columns;
+    return mxrt_ocp_columns_capacity(rows, 0, point->column_align) / MX_OCP_BLOCK;
+}
+
+/* Memory and tensors of the columns. */
+static mx_status init_columns(tool_point *point, const tool_engine *engine, mx_error *err)
+{
+    const DLDataType bytes = {.code = kDLUInt, .bits = 8, .lanes = 1};
+    const DLDevice device = engine->info.dl_device;
+    int64_t n, blocks = column_blocks(point, &n);
+    if (!blocks)
+        return MX_OK;
+    const int64_t data[] = {n, blocks * mx_format_get(point->format)->block_bytes};
+    const int64_t scales[] = {n, blocks};
+    mx_status status =
+        measure_ring_init(&point->column_ring, engine->device, data[0] * data[1], 1, err);
+    if (status == MX_OK)
+        status = measure_ring_init(&point->column_scale_ring, engine->device, n * blocks, 1, err);
+    if (status != MX_OK)
+        return status;
+    mx_case_contiguous(bytes, device, 2, data, measure_ring_at(&point->column_ring, 0),
+                       &point->column_data);
+    mx_case_contiguous(bytes, device, 2, scales, measure_ring_at(&point->column_scale_ring, 0),
+                       &point->column_scales);
+    point->columns = (mxrt_ocp_columns){.data = &point->column_data.tensor,
+                                        .scales = &point->column_scales.tensor,
+                                        .group_align = point->column_align};
+    return MX_OK;
 }
 
 /* What must move: every element, packed byte and scale, once, without gaps. */
@@ -81,6 +121,9 @@ static mx_status count_bytes(tool_point *point, mx_error *err)
     if (status == MX_OK)
         point->moved_bytes =
             plain + (point->op == MX_OP_QDQ ? plain : blocks * block_bytes) + scales[0] * scales[1];
+    int64_t n, n_blocks = column_blocks(point, &n);
+    if (status == MX_OK)
+        point->moved_bytes += n * n_blocks * (block_bytes + 1);
     return status;
 }
 
@@ -145,6 +188,8 @@ mx_status point_init(tool_point *point, const tool_engine *engine, unsigned flag
     if (status == MX_OK && flags & POINT_COPY)
         status = measure_copy_init(&point->copy, engine->device, point->moved_bytes, n, err);
     if (status == MX_OK)
+        status = init_columns(point, engine, err);
+    if (status == MX_OK)
         status = in_packed ? fill_packed(point, engine, err)
                            : fill_plain(point, engine, measure_ring_at(&point->in_ring, 0), err);
     if (status == MX_OK)
@@ -163,7 +208,8 @@ mxrt_plan_request point_request(const tool_point *point)
                                .axis = point->shape->axis,
                                .in = &point->in.tensor,
                                .out = &point->out.tensor,
-                               .scales = point->has_scales ? &point->scales.tensor : NULL};
+                               .scales = point->has_scales ? &point->scales.tensor : NULL,
+                               .columns = point->columns.data ? &point->columns : NULL};
 }
 
 /* The first element of a slot's tensor; `tensor` is slot 0's. */

@@ -1,0 +1,413 @@
+/* Rows and columns at once: x [rows, len] is quantised along its rows and, group by group with each
+ * group's end padded, along its columns, and is read once.
+ *
+ * A program has a tile of 128 padded rows of one group and BLOCK_N elements. Lanes first take 8
+ * elements of a row each, four lanes a block, store what these become, and leave the elements in
+ * shared memory. Then each lane takes 32 rows of two columns from there; their records meet in the
+ * same memory and leave it as runs of four blocks. */
+#include "gen/template.h"
+
+#include <stdio.h>
+
+#include "templates/mx_launch.h"
+#include "templates/mx_ocp.h"
+
+enum {
+    TILE_M = 128, /* rows: four blocks of a column */
+    TILE_BLOCKS = TILE_M / MX_OCP_BLOCK,
+    VEC = 8,             /* elements of an access */
+    LANES_PER_BLOCK = 4, /* of a row */
+    ELEMENT = 2,         /* bytes */
+    CHUNK = 16,
+    MOST_PASSES = 16,
+    IN_FLIGHT = 4 /* accesses of a lane */
+};
+
+typedef struct plan {
+    mxgen_key key;
+    int block_n, warps, lanes, threads;
+    int row_lanes, pass_rows, passes;
+    int block_bytes, image_bytes, column_bytes;
+} plan;
+
+static plan plan_of(const mxgen_spec *spec)
+{
+    plan p = {.key = spec->key};
+    p.block_n = mxgen_spec_param(spec, "BLOCK_N");
+    p.warps = mxgen_spec_param(spec, "num_warps");
+    p.lanes = spec->target->lanes;
+    p.threads = p.warps * p.lanes;
+    p.row_lanes = p.block_n / VEC;
+    p.pass_rows = p.threads / p.row_lanes;
+    p.passes = p.pass_rows ? TILE_M / p.pass_rows : 0;
+    p.block_bytes = mx_format_get(spec->key.format)->block_bytes;
+    p.image_bytes = TILE_BLOCKS * p.block_bytes;
+    p.column_bytes = p.image_bytes + CHUNK; /* against bank conflicts */
+    return p;
+}
+
+static int lds_bytes(const plan *p)
+{
+    int elements = TILE_M * p->block_n * ELEMENT, records = p->block_n * p->column_bytes;
+    return elements > records ? elements : records;
+}
+
+/* Where the tile stands, at kernel time. */
+typedef struct tile {
+    mx_shape row, column;
+    mxe_value thread;     /* i32 */
+    mxe_value first, end; /* i64: its first row, and where its group's rows end */
+    mxe_value at;         /* i64: its first padded row */
+    mxe_value n;          /* i64: its first element of a row */
+} tile;
+
+/* ---- Groups ---- */
+
+static mxe_value clamped_offset(mxe *e, mxe_value group, mxe_value before)
+{
+    mxe_value rows = mxe_param(e, "rows"), at = mxe_mul(e, group, mxe_i64(e, 8));
+    mxe_value offset = mxe_load_uniform(e, "g", at, MXE_I64);
+    return mxe_smin(e, mxe_smax(e, offset, before), rows);
+}
+
+static void store_padded(mxe *e, const tile *t, mxe_value group, mxe_value padded)
+{
+    mxe_value words[2] = {mxe_zext(e, padded, MXE_I32),
+                          mxe_zext(e, mxe_lshr(e, padded, mxe_i64(e, 32)), MXE_I32)};
+    mxe_value writes = mxe_eq(e, mxe_program_id(e), mxe_i64(e, 0));
+    writes = mxe_and(e, writes, mxe_ne(e, mxe_param(e, "groups"), mxe_i64(e, 0)));
+    mxe_value when = mxe_and(e, mxe_eq(e, t->thread, mxe_i32(e, 0)), writes);
+    mxe_addr addr = {.pointer = "o", .uniform = mxe_mul(e, group, mxe_i64(e, 8))};
+    mxe_store(e, addr, MXE_I32, 2, 8, 0, when, words);
+}
+
+/* Walks all groups, so that the first program can tell where each begins. A tile past the last
+ * group has no rows. */
+static void find_group(mxe *e, tile *t)
+{
+    mxe_loop loop;
+    mxe_branch inner;
+    mxe_value zero = mxe_i64(e, 0), one = mxe_i64(e, 1), rows = mxe_param(e, "rows");
+    mxe_value align = mxe_param(e, "group_align");
+    mxe_var begin = mxe_var_new(e, zero), padded = mxe_var_new(e, zero);
+    mxe_var last = mxe_var_new(e, zero), first = mxe_var_new(e, rows), end = mxe_var_new(e, rows);
+    mxe_value groups = mxe_smax(e, mxe_param(e, "groups"), one);
+    mxe_value g = mxe_for_begin(e, &loop, zero, groups, one);
+    mxe_value next = mxe_add(e, g, one), from = mxe_var_get(e, begin), pad = mxe_var_get(e, padded);
+    mxe_var_set(e, last, rows);
+    mxe_if_begin(e, &inner, mxe_slt(e, next, groups));
+    mxe_var_set(e, last, clamped_offset(e, next, from));
+    mxe_if_end(e, &inner);
+    mxe_value to = mxe_var_get(e, last), size = mxe_sub(e, to, from), whole, rest;
+    mx_divide(e, mxe_add(e, size, mxe_sub(e, align, one)), align, &whole, &rest);
+    mxe_value after = mxe_add(e, pad, mxe_mul(e, whole, align));
+    mxe_value inside = mxe_and(e, mxe_ule(e, pad, t->at), mxe_ult(e, t->at, after));
+    mxe_value own = mxe_add(e, from, mxe_sub(e, t->at, pad));
+    mxe_var_set(e, first, mxe_select(e, inside, own, mxe_var_get(e, first)));
+    mxe_var_set(e, end, mxe_select(e, inside, to, mxe_var_get(e, end)));
+    store_padded(e, t, g, pad);
+    mxe_var_set(e, begin, to);
+    mxe_var_set(e, padded, after);
+    mxe_for_end(e, &loop);
+    store_padded(e, t, groups, mxe_var_get(e, padded));
+    t->first = mxe_var_get(e, first);
+    t->end = mxe_var_get(e, end);
+}
+
+/* ---- Rows ---- */
+
+typedef struct row_place {
+    mxe_value row, element; /* i64 */
+    mxe_value live;         /* i1: the row is there */
+    mxe_value inside;       /* i1: and so are the elements */
+    mxe_value image;        /* i32: bytes in shared memory */
+} row_place;
+
+static row_place locate(mxe *e, const plan *p, const tile *t, int pass)
+{
+    row_place at;
+    int shift = __builtin_ctz((unsigned)p->row_lanes);
+    mxe_value row = mxe_lshr(e, t->thread, mxe_i32(e, shift));
+    row = mxe_add(e, row, mxe_i32(e, pass * p->pass_rows));
+    mxe_value element =
+        mxe_mul(e, mxe_and(e, t->thread, mxe_i32(e, p->row_lanes - 1)), mxe_i32(e, VEC));
+    mxe_value in_image = mxe_add(e, mxe_mul(e, row, mxe_i32(e, p->block_n)), element);
+    at.image = mxe_mul(e, in_image, mxe_i32(e, ELEMENT));
+    at.row = mxe_add(e, t->first, mxe_zext(e, row, MXE_I64));
+    at.element = mxe_add(e, t->n, mxe_zext(e, element, MXE_I64));
+    at.live = mxe_slt(e, at.row, t->end);
+    at.inside = mxe_and(e, at.live, mxe_slt(e, at.element, mxe_param(e, "len")));
+    return at;
+}
+
+/* Elements that are not there are read where the tensor begins, and are zeros. */
+static void load_words(mxe *e, const row_place *at, mxe_value words[4])
+{
+    mxe_value zero = mxe_i64(e, 0);
+    mxe_value offset = mxe_add(e, mxe_mul(e, at->row, mxe_param(e, "x_row_stride")), at->element);
+    offset = mxe_select(e, at->inside, mxe_mul(e, offset, mxe_i64(e, ELEMENT)), zero);
+    mxe_addr addr = {.pointer = "x", .varying = offset};
+    mxe_load(e, addr, MXE_I32, VEC * ELEMENT / 4, CHUNK, MXE_STREAM, words);
+    for (int i = 0; i < VEC * ELEMENT / 4; i++)
+        words[i] = mxe_select(e, at->inside, words[i], mxe_i32(e, 0));
+}
+
+static void store_row(mxe *e, const plan *p, const tile *t, const row_place *at,
+                      const mxe_value words[4])
+{
+    mxe_value raw[MX_MOST_ELEMENTS], bpr = mxe_param(e, "bpr");
+    mx_codes codes;
+    mx_record record;
+    mx_split_words(e, p->key.dtype, words, VEC, raw);
+    mx_encode(e, &t->row, raw, &codes);
+    mx_pack(e, &t->row, &codes, &record);
+    mxe_value block = mxe_lshr(e, at->element, mxe_i64(e, __builtin_ctz(MX_OCP_BLOCK)));
+    mxe_value when = mxe_and(e, at->live, mxe_slt(e, block, bpr));
+    mxe_value number = mxe_add(e, mxe_mul(e, at->row, bpr), block);
+    mxe_addr addr = {.pointer = "p", .varying = mxe_mul(e, number, mxe_i64(e, p->block_bytes))};
+    mx_record_store(e, &t->row, &record, addr, mx_record_align(p->key.format), MXE_STREAM, when);
+    mxe_addr scale = {.pointer = "s"};
+    scale.varying = mxe_add(e, mxe_mul(e, at->row, mxe_param(e, "s_row_stride")),
+                            mxe_mul(e, block, mxe_param(e, "s_block_stride")));
+    mxe_value byte = mxe_zext(e, codes.header, MXE_I8);
+    when = mxe_and(e, when, mxe_eq(e, t->row.part, mxe_i32(e, 0)));
+    mxe_store(e, scale, MXE_I8, 1, 1, 0, when, &byte);
+}
+
+static void do_rows(mxe *e, const plan *p, const tile *t)
+{
+    for (int first = 0; first < p->passes; first += IN_FLIGHT) {
+        row_place at[IN_FLIGHT];
+        mxe_value words[IN_FLIGHT][4];
+        int n = p->passes - first < IN_FLIGHT ? p->passes - first : IN_FLIGHT;
+        for (int i = 0; i < n; i++) {
+            at[i] = locate(e, p, t, first + i);
+            load_words(e, &at[i], words[i]);
+        }
+        for (int i = 0; i < n; i++) {
+            mxe_addr image = {.pointer = NULL, .varying = at[i].image};
+            mxe_store(e, image, MXE_I32, 4, CHUNK, 0, mxe_always(), words[i]);
+            store_row(e, p, t, &at[i], words[i]);
+        }
+    }
+}
+
+/* ---- Columns ---- */
+
+/* Column v of a lane's two: its elements as f32, rotated where that is asked for. */
+static void load_column(mxe *e, const plan *p, const mxe_value words[MX_OCP_BLOCK], int v,
+                        mxe_value *raw)
+{
+    for (int i = 0; i < MX_OCP_BLOCK; i++) {
+        mxe_value two[2];
+        mx_split_words(e, p->key.dtype, &words[i], 2, two);
+        raw[i] = mxe_bitcast(e, mx_raw_to_f32(e, p->key.dtype, two[v]), MXE_I32);
+    }
+    mx_ocp_rotate(e, MX_OCP_BLOCK, raw);
+}
+
+static void store_column_scale(mxe *e, const tile *t, mxe_value column, mxe_value block,
+                               mxe_value scale)
+{
+    mxe_value number = mxe_lshr(e, t->at, mxe_i64(e, __builtin_ctz(MX_OCP_BLOCK)));
+    number = mxe_add(e, number, mxe_zext(e, block, MXE_I64));
+    mxe_value at = mxe_add(e, t->n, mxe_zext(e, column, MXE_I64));
+    mxe_addr addr = {.pointer = "t"};
+    addr.varying = mxe_add(e, mxe_mul(e, at, mxe_param(e, "t_row_stride")),
+                           mxe_mul(e, number, mxe_param(e, "t_block_stride")));
+    mxe_value byte = mxe_zext(e, scale, MXE_I8);
+    mxe_store(e, addr, MXE_I8, 1, 1, 0, mxe_slt(e, at, mxe_param(e, "len")), &byte);
+}
+
+/* The columns' records, each of four blocks, to global memory. */
+static void flush_columns(mxe *e, const plan *p, const tile *t)
+{
+    int per_column = p->image_bytes / CHUNK;
+    mxe_value number = mxe_lshr(e, t->at, mxe_i64(e, __builtin_ctz(MX_OCP_BLOCK)));
+    mxe_value base = mxe_add(e, mxe_mul(e, t->n, mxe_param(e, "c_row_stride")),
+                             mxe_mul(e, number, mxe_i64(e, p->block_bytes)));
+    for (int first = 0; first < per_column * p->block_n; first += p->threads) {
+        mxe_value index = mxe_add(e, t->thread, mxe_i32(e, first));
+        mxe_value column = mxe_udiv(e, index, mxe_i32(e, per_column));
+        mxe_value byte = mxe_sub(e, index, mxe_mul(e, column, mxe_i32(e, per_column)));
+        byte = mxe_mul(e, byte, mxe_i32(e, CHUNK));
+        mxe_value wide = mxe_zext(e, column, MXE_I64);
+        mxe_value inside = mxe_slt(e, mxe_add(e, t->n, wide), mxe_param(e, "len"));
+        inside = mxe_and(e, inside, mxe_ult(e, column, mxe_i32(e, p->block_n)));
+        mxe_addr to = {.pointer = "c", .uniform = base};
+        to.varying =
+            mxe_add(e, mxe_mul(e, wide, mxe_param(e, "c_row_stride")), mxe_zext(e, byte, MXE_I64));
+        mxe_addr from = {.pointer = NULL};
+        from.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, p->column_bytes)), byte);
+        mxe_copy(e, to, from, MXE_I32, CHUNK / 4, CHUNK, MXE_STREAM, inside);
+    }
+}
+
+static void do_columns(mxe *e, const plan *p, const tile *t)
+{
+    mxe_value words[MX_OCP_BLOCK], raw[MX_MOST_ELEMENTS];
+    mx_record records[2];
+    int pairs = p->block_n / 2;
+    mxe_value pair = mxe_and(e, t->thread, mxe_i32(e, pairs - 1));
+    mxe_value block = mxe_lshr(e, t->thread, mxe_i32(e, __builtin_ctz((unsigned)pairs)));
+    mxe_value start = mxe_mul(e, block, mxe_i32(e, MX_OCP_BLOCK * p->block_n * ELEMENT));
+    start = mxe_add(e, start, mxe_mul(e, pair, mxe_i32(e, 2 * ELEMENT)));
+    mxe_barrier(e);
+    for (int i = 0; i < MX_OCP_BLOCK; i++) {
+        mxe_addr addr = {.pointer = NULL, .varying = start};
+        addr.uniform = mxe_i64(e, i * p->block_n * ELEMENT);
+        mxe_load(e, addr, MXE_I32, 1, 4, 0, &words[i]);
+    }
+    for (int v = 0; v < 2; v++) {
+        mx_codes codes;
+        mxe_value column = mxe_add(e, mxe_mul(e, pair, mxe_i32(e, 2)), mxe_i32(e, v));
+        load_column(e, p, words, v, raw);
+        mx_encode(e, &t->column, raw, &codes);
+        mx_pack(e, &t->column, &codes, &records[v]);
+        store_column_scale(e, t, column, block, codes.header);
+    }
+    mxe_barrier(e);
+    for (int v = 0; v < 2; v++) {
+        mxe_value column = mxe_add(e, mxe_mul(e, pair, mxe_i32(e, 2)), mxe_i32(e, v));
+        mxe_addr image = {.pointer = NULL};
+        image.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, p->column_bytes)),
+                                mxe_mul(e, block, mxe_i32(e, p->block_bytes)));
+        mx_record_store(e, &t->column, &records[v], image, mx_record_align(p->key.format), 0,
+                        mxe_always());
+    }
+    mxe_barrier(e);
+    flush_columns(e, p, t);
+}
+
+static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
+{
+    plan p = plan_of(spec);
+    tile t = {.row = {.format = p.key.format,
+                      .dtype = p.key.dtype,
+                      .lanes = LANES_PER_BLOCK,
+                      .count = VEC,
+                      .hardware = mx_converts(spec)}};
+    mxe_value tile_m, tile_n;
+    mxe_lds_reserve(e, kernel->lds_bytes);
+    t.column = t.row;
+    t.column.dtype = MX_DTYPE_F32;
+    t.column.lanes = 1;
+    t.column.count = MX_OCP_BLOCK;
+    t.column.part = mxe_i32(e, 0);
+    t.row.part = mxe_and(e, mxe_lane(e), mxe_i32(e, LANES_PER_BLOCK - 1));
+    t.thread = mxe_add(e, mxe_mul(e, mxe_warp(e), mxe_i32(e, p.lanes)), mxe_lane(e));
+    mx_divide(e, mxe_program_id(e), mxe_param(e, "n_tiles"), &tile_m, &tile_n);
+    t.at = mxe_mul(e, tile_m, mxe_i64(e, TILE_M));
+    t.n = mxe_mul(e, tile_n, mxe_i64(e, p.block_n));
+    find_group(e, &t);
+    do_rows(e, &p, &t);
+    do_columns(e, &p, &t);
+}
+
+/* ---- Descriptor ---- */
+
+static const int n_values[] = {64, 128}, warps_values[] = {2, 4, 8};
+
+#define VALUES(v) v, sizeof(v) / sizeof((v)[0])
+static const mxgen_param params[] = {
+    {"BLOCK_N", VALUES(n_values)},
+    {"num_warps", VALUES(warps_values)},
+};
+
+static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
+{
+    plan p = plan_of(spec);
+    if (p.key.op != MX_OP_TO || mx_dtype_get(p.key.dtype)->bytes != ELEMENT ||
+        spec->target->simd_width > 1)
+        return snprintf(why, why_bytes, "pairs are made on GPUs, from 16-bit types, by `to`"),
+               false;
+    if (!mx_warps_fit(spec, p.warps, why, why_bytes) ||
+        !mx_lanes_fit(spec, LANES_PER_BLOCK, why, why_bytes))
+        return false;
+    if (p.threads != p.block_n / 2 * TILE_BLOCKS || p.passes > MOST_PASSES)
+        return snprintf(why, why_bytes,
+                        "num_warps %d: a tile of %d columns has %d blocks of two columns, a thread "
+                        "each",
+                        p.warps, p.block_n, p.block_n / 2 * TILE_BLOCKS),
+               false;
+    if (lds_bytes(&p) > spec->target->lds_bytes)
+        return snprintf(why, why_bytes, "BLOCK_N %d: %d bytes of shared memory, %s has %d",
+                        p.block_n, lds_bytes(&p), spec->target->name, spec->target->lds_bytes),
+               false;
+    return true;
+}
+
+static bool explored(const mxgen_spec *spec)
+{
+    plan p = plan_of(spec);
+    return p.threads == p.block_n / 2 * TILE_BLOCKS;
+}
+
+static void describe_rows(mxgen_kernel *kernel)
+{
+    mxgen_kernel_pointer(kernel, "x", MXE_ARG_NOALIAS | MXE_ARG_READONLY, CHUNK);
+    mxgen_kernel_rule(kernel, "one row dimension is left after merging", "n_dims <= 1");
+    mxgen_kernel_rule(kernel, "the axis has unit stride", "x_axis_stride == 1");
+    mxgen_kernel_rule(kernel, "rows start and end at multiples of the loads",
+                      "x_align >= %d && dim0_x_stride %% %d == 0 && len %% %d == 0", CHUNK, VEC,
+                      VEC);
+}
+
+static void describe_columns(mxgen_kernel *kernel)
+{
+    mxgen_kernel_rule(kernel, "groups are whole tiles", "group_align %% %d == 0", TILE_M);
+    mxgen_kernel_rule(kernel, "columns are aligned to the stores",
+                      "c_align >= %d && c_row_stride %% %d == 0", CHUNK, CHUNK);
+    mxgen_kernel_rule(kernel, "padded rows are counted in 31 bits",
+                      "capacity + group_align <= 2147483647");
+    mxgen_kernel_pointer(kernel, "c", MXE_ARG_NOALIAS | MXE_ARG_WRITEONLY, CHUNK);
+    mxgen_kernel_pointer(kernel, "t", MXE_ARG_NOALIAS | MXE_ARG_WRITEONLY, 1);
+    mxgen_kernel_pointer(kernel, "g", MXE_ARG_NOALIAS | MXE_ARG_READONLY, 8);
+    mxgen_kernel_pointer(kernel, "o", MXE_ARG_NOALIAS | MXE_ARG_WRITEONLY, 8);
+    mxgen_kernel_scalar(kernel, "groups", MXE_ARG_I64, "groups");
+    mxgen_kernel_scalar(kernel, "group_align", MXE_ARG_I64, "group_align");
+    mxgen_kernel_scalar(kernel, "c_row_stride", MXE_ARG_I64, "c_row_stride");
+    mxgen_kernel_scalar(kernel, "t_row_stride", MXE_ARG_I64, "t_row_stride");
+    mxgen_kernel_scalar(kernel, "t_block_stride", MXE_ARG_I64, "t_block_stride");
+    mxgen_kernel_scalar(kernel, "hadamard", MXE_ARG_I32, "c_hadamard");
+}
+
+static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
+{
+    plan p = plan_of(spec);
+    char n_tiles[40];
+    snprintf(n_tiles, sizeof(n_tiles), "ceil_div(len, %d)", p.block_n);
+    kernel->threads = p.threads;
+    kernel->lds_bytes = lds_bytes(&p);
+    snprintf(kernel->grid_x, sizeof(kernel->grid_x), "ceil_div(capacity, %d) * %s", TILE_M,
+             n_tiles);
+    describe_rows(kernel);
+    mx_describe_packed(kernel, &p.key, mx_record_align(p.key.format));
+    mx_describe_scales(kernel, &p.key);
+    mx_describe_options(kernel, &p.key, false);
+    describe_columns(kernel);
+    mxgen_kernel_scalar(kernel, "n_tiles", MXE_ARG_I64, "%s", n_tiles);
+    mxgen_kernel_scalar(kernel, "rows", MXE_ARG_I64, "rows");
+    mxgen_kernel_scalar(kernel, "len", MXE_ARG_I64, "len");
+    mxgen_kernel_scalar(kernel, "bpr", MXE_ARG_I64, "bpr");
+    mxgen_kernel_scalar(kernel, "x_row_stride", MXE_ARG_I64, "dim0_x_stride");
+}
+
+/* Wide tiles have longer runs of rows. */
+static double cost(const mxgen_spec *spec)
+{
+    return mxgen_spec_param(spec, "BLOCK_N") == 128 ? 1.0 : 1.05;
+}
+
+const mxgen_template mx_pair_template = {
+    .name = "mx_pair",
+    .formats = MX_ALL_FORMATS & ~MX_PACKED_FORMATS,
+    .layouts = 1u << MX_LAYOUT_PAIR,
+    .params = params,
+    .n_params = sizeof(params) / sizeof(params[0]),
+    .applies = applies,
+    .explored = explored,
+    .describe = describe,
+    .cost = cost,
+    .emit = emit,
+};
