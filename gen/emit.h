@@ -199,6 +199,10 @@ mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4]);
 mxe_value mxe_fp8_pair_at(mxe *e, mxe_value low, mxe_value high, bool is_e5m2);
 #define mxe_fp8_pair(e, low, high, is_e5m2) mxe_fp8_pair_at(MXE_AT(e), (low), (high), (is_e5m2))
 
+/* Two f32 rounded to nearest even as bf16 or f16, the first in the low half of an i32. */
+mxe_value mxe_pack_halves_at(mxe *e, mxe_value low, mxe_value high, mx_dtype dtype);
+#define mxe_pack_halves(e, low, high, dtype) mxe_pack_halves_at(MXE_AT(e), (low), (high), (dtype))
+
 /* ---- Where am I ---- */
 
 mxe_value mxe_param_at(mxe *e, const char *name); /* kernel argument: uniform i32 or i64 */
@@ -208,6 +212,10 @@ mxe_value mxe_address_at(mxe *e, const char *pointer); /* of a pointer argument:
 mxe_value mxe_program_id(mxe *e); /* i64, uniform */
 mxe_value mxe_lane(mxe *e);       /* i32, varying, 0 .. lanes-1 */
 mxe_value mxe_warp(mxe *e);       /* i32, uniform, within the program */
+
+/* The value as uniform: all lanes of the warp have the same. */
+mxe_value mxe_uniform_at(mxe *e, mxe_value a);
+#define mxe_uniform(e, a) mxe_uniform_at(MXE_AT(e), (a))
 
 /* ---- Control flow, on uniform values ---- */
 

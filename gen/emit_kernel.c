@@ -225,6 +225,20 @@ mxe_value mxe_warp(mxe *e)
     return warp;
 }
 
+mxe_value mxe_uniform_at(mxe *e, mxe_value a)
+{
+    if (!mxe_is_set(e, a) || !a.varying)
+        return a;
+    if (e->simd_width > 1)
+        a.ref = LLVMBuildExtractElement(e->builder, a.ref, mxe_llvm_i32(e, 0), "");
+    if (e->target->kind == MXGEN_AMDGPU) {
+        LLVMTypeRef type = e->types[a.type];
+        a.ref = mxe_call_intrinsic(e, "llvm.amdgcn.readfirstlane", &type, 1, &a.ref, 1);
+    }
+    a.varying = false;
+    return a;
+}
+
 /* ---- Control flow ---- */
 
 static LLVMBasicBlockRef new_block(mxe *e)

@@ -69,6 +69,22 @@ mxe_value mxe_swap_lanes_at(mxe *e, mxe_value a, int distance)
     return mxe_wrap(other, MXE_I32, true);
 }
 
+mxe_value mxe_pack_halves_at(mxe *e, mxe_value low, mxe_value high, mx_dtype dtype)
+{
+    if (!mxe_is_set(e, low) || !mxe_is_set(e, high) || e->simd_width > 1 || low.type != MXE_F32 ||
+        high.type != MXE_F32 || dtype == MX_DTYPE_F32) {
+        mxe_fail(e, "two f32 of a lane become halves");
+        return mxe_poison(e, MXE_I32, true);
+    }
+    LLVMTypeRef half = dtype == MX_DTYPE_BF16 ? LLVMBFloatTypeInContext(e->context)
+                                              : LLVMHalfTypeInContext(e->context);
+    LLVMValueRef pair = LLVMGetPoison(LLVMVectorType(e->types[MXE_F32], 2));
+    pair = LLVMBuildInsertElement(e->builder, pair, low.ref, mxe_llvm_i32(e, 0), "");
+    pair = LLVMBuildInsertElement(e->builder, pair, high.ref, mxe_llvm_i32(e, 1), "");
+    pair = LLVMBuildFPTrunc(e->builder, pair, LLVMVectorType(half, 2), "");
+    return mxe_wrap(LLVMBuildBitCast(e->builder, pair, e->types[MXE_I32], ""), MXE_I32, true);
+}
+
 void mxe_signal_init_at(mxe *e, mxe_value signal, int count)
 {
     if (!is_capable(e, "signals") || !is_i32(e, signal))

@@ -10,8 +10,9 @@
 
 enum { WARPS = 8, UNROLL = 2, NAN_SCALE = 255, BLOCK = GEMM_BLOCK };
 
-/* Blocks whose scale is farther below the row's reference flush to zero and flag the strip. */
-enum { E5M2_SPREAD = 26, BF16_SPREAD = 110 };
+/* Blocks whose scale is farther below the row's reference flush to zero and flag the strip. The one
+ * is what E5M2 holds, the other keeps products of two elements normal f32 numbers. */
+enum { E5M2_SPREAD = 26, BF16_SPREAD = 60 };
 
 typedef struct plan {
     mxgen_operand operand;
@@ -198,19 +199,18 @@ static mxe_addr shared_word(mxe *e, mxe_value index)
     return (mxe_addr){.varying = mxe_shl(e, index, mxe_i32(e, 2))};
 }
 
-/* Finds the references, stores them, and gives each lane that of its row. */
-static mxe_value references(mxe *e, const plan *p, const strip *s, mxe_value refs_at)
+/* The reference of the warp's row; `own` is that of the lane's row. */
+static mxe_value references(mxe *e, const plan *p, const strip *s, mxe_value *own)
 {
-    mxe_value mine = has_scales(p) ? largest_scale(e, p, s) : mxe_i32(e, GEMM_BF16_BIAS), own;
-    mxe_value first = mxe_eq(e, mxe_lane(e), mxe_i32(e, 0)), warp = mxe_warp(e);
-    mxe_store(e, shared_word(e, warp), MXE_I32, 1, 4, 0, first, &mine);
-    mxe_value byte = mxe_zext(e, mine, MXE_I8);
-    mxe_value at = mxe_add(e, refs_at, mxe_mul(e, s->meta, mxe_i64(e, GEMM_STRIP)));
-    mxe_addr to = {.pointer = "workspace", .uniform = mxe_add(e, at, mxe_zext(e, warp, MXE_I64))};
-    mxe_store(e, to, MXE_I8, 1, 1, 0, first, &byte);
+    mxe_value mine = mxe_i32(e, GEMM_BF16_BIAS);
+    mxe_value first = mxe_eq(e, mxe_lane(e), mxe_i32(e, 0));
+    if (has_scales(p))
+        mine = mxe_smin(e, mxe_smax(e, largest_scale(e, p, s), mxe_i32(e, GEMM_LEAST_REF)),
+                        mxe_i32(e, GEMM_MOST_REF));
+    mxe_store(e, shared_word(e, mxe_warp(e)), MXE_I32, 1, 4, 0, first, &mine);
     mxe_barrier(e);
-    mxe_load(e, shared_word(e, s->lane_row), MXE_I32, 1, 4, 0, &own);
-    return own;
+    mxe_load(e, shared_word(e, s->lane_row), MXE_I32, 1, 4, 0, own);
+    return mine;
 }
 
 /* ---- Decoding 32 elements ---- */
@@ -308,7 +308,9 @@ static mxe_value decode(mxe *e, const plan *p, mxe_value scale, mxe_value refere
     if (p->pass == MXGEN_PASS_COLS)
         nan = mxe_and(e, nan, has_values(e, p, in));
     mxe_value below = mxe_sub(e, reference, scale);
-    mxe_value flush = mxe_slt(e, mxe_i32(e, spread), below);
+    /* As an unsigned number: scales above the reference, too. */
+    mxe_value flush = mxe_ult(e, mxe_i32(e, spread), below);
+    flush = mxe_and(e, flush, mxe_ne(e, scale, mxe_i32(e, NAN_SCALE)));
     if (p->elem_bytes == 1) {
         fp4_to_e5m2(e, mxe_sub(e, mxe_i32(e, spread), below), flush, nan, in, out);
     } else if (p->operand == MXGEN_OPERAND_MXFP4) {
@@ -374,23 +376,31 @@ static void convert_run(mxe *e, const plan *p, const strip *s, run *r, mxe_value
     store_run(e, p, s, r, tiles_at, strips, out);
 }
 
-/* The warps' verdicts become one flag. */
-static void store_flag(mxe *e, const strip *s, mxe_value flags_at, mxe_value lost)
+/* The warps' verdicts become one flag, and the references are stored. */
+static void store_meta(mxe *e, const plan *p, const strip *s, const gemm_places *places,
+                       mxe_value reference, mxe_value lost)
 {
-    mxe_value all[WARPS];
-    mxe_value lane0 = mxe_eq(e, mxe_lane(e), mxe_i32(e, 0));
+    mxe_value all[WARPS], zero = mxe_i32(e, 0);
+    mxe_value lane0 = mxe_eq(e, mxe_lane(e), zero), warp = mxe_warp(e);
     lost = mxe_lane_reduce(e, MXE_OR, lost, 16);
     lost = mxe_or(e, lost, mxe_swap_lanes(e, lost, 16));
-    mxe_store(e, shared_word(e, mxe_add(e, mxe_warp(e), mxe_i32(e, WARPS))), MXE_I32, 1, 4, 0,
-              lane0, &lost);
+    mxe_addr mine = shared_word(e, mxe_add(e, warp, mxe_i32(e, WARPS)));
+    mxe_store(e, mine, MXE_I32, 1, 4, 0, lane0, &lost);
     mxe_barrier(e);
     mxe_load(e, (mxe_addr){.uniform = mxe_i64(e, 4 * WARPS)}, MXE_I32, WARPS, 16, 0, all);
     for (int i = 1; i < WARPS; i++)
         all[0] = mxe_or(e, all[0], all[i]);
-    mxe_value byte = mxe_zext(e, all[0], MXE_I8);
-    mxe_value first = mxe_and(e, lane0, mxe_eq(e, mxe_warp(e), mxe_i32(e, 0)));
-    mxe_addr to = {.pointer = "workspace", .uniform = mxe_add(e, flags_at, s->meta)};
-    mxe_store(e, to, MXE_I8, 1, 1, 0, first, &byte);
+    mxe_value flag = mxe_zext(e, all[0], MXE_I8);
+    mxe_value first = mxe_and(e, lane0, mxe_eq(e, warp, zero));
+    mxe_addr to = {.pointer = "workspace"};
+    to.uniform = mxe_add(e, p->right ? places->right_flags : places->left_flags, s->meta);
+    mxe_store(e, to, MXE_I8, 1, 1, 0, first, &flag);
+    reference = mxe_select(e, mxe_eq(e, all[0], zero), reference, zero);
+    mxe_value byte = mxe_zext(e, reference, MXE_I8);
+    mxe_value at =
+        mxe_add(e, mxe_mul(e, s->meta, mxe_i64(e, GEMM_STRIP)), mxe_zext(e, warp, MXE_I64));
+    to.uniform = mxe_add(e, p->right ? places->right_refs : places->left_refs, at);
+    mxe_store(e, to, MXE_I8, 1, 1, 0, lane0, &byte);
 }
 
 static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
@@ -406,7 +416,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     mxe_value tiles_at = p.right ? places.right_tiles : places.left_tiles;
     mxe_value strips = arg(e, p.right ? "right_strips" : "left_strips");
     find_strip(e, &p, &s);
-    mxe_value reference = references(e, &p, &s, p.right ? places.right_refs : places.left_refs);
+    mxe_value own, reference = references(e, &p, &s, &own);
     mxe_var lost = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
     mxe_value length = mxe_add(e, mxe_sub(e, s.k_end, s.k_begin), mxe_i64(e, GEMM_RUN - 1));
     mxe_value end = mxe_lshr(e, length, mxe_i64(e, 7));
@@ -414,12 +424,12 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     mxe_value at = mxe_for_begin(e, &loop, begin, end, mxe_i64(e, WARPS * UNROLL));
     for (int u = 0; u < UNROLL; u++)
         load_run(e, &p, &s, mxe_add(e, at, mxe_i64(e, WARPS * u)), &runs[u]);
-    convert_run(e, &p, &s, &runs[0], reference, tiles_at, strips, lost);
+    convert_run(e, &p, &s, &runs[0], own, tiles_at, strips, lost);
     mxe_if_begin(e, &branch, mxe_slt(e, runs[1].number, end));
-    convert_run(e, &p, &s, &runs[1], reference, tiles_at, strips, lost);
+    convert_run(e, &p, &s, &runs[1], own, tiles_at, strips, lost);
     mxe_if_end(e, &branch);
     mxe_for_end(e, &loop);
-    store_flag(e, &s, p.right ? places.right_flags : places.left_flags, mxe_var_get(e, lost));
+    store_meta(e, &p, &s, &places, reference, mxe_var_get(e, lost));
 }
 
 static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)

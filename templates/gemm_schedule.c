@@ -110,30 +110,57 @@ static void next_group(mxe *e, const group_state *s)
     enter_group(e, s, mxe_add(e, mxe_var_get(e, s->group), i64_const(e, 1)), out_end, left_end);
 }
 
+static mxe_value strip_of(mxe *e, mxe_value out_row, mxe_value group)
+{
+    return mxe_add(e, mxe_lshr(e, out_row, i64_const(e, 3)), group);
+}
+
+/* The last group whose strips begin at `strip` or before, plus one; the lanes look at a group each.
+ */
+static mxe_value last_group(mxe *e, mxe_value strip)
+{
+    mxe_loop loop;
+    mxe_value groups = mxe_param(e, "groups"), zero = i64_const(e, 0), one = mxe_i32(e, 1);
+    mxe_var best = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
+    mxe_value from = mxe_for_begin(e, &loop, zero, groups, i64_const(e, e->lanes));
+    mxe_value group = mxe_add(e, from, mxe_zext(e, mxe_lane(e), MXE_I64)), offset;
+    mxe_value at = mxe_smin(e, group, mxe_sub(e, groups, i64_const(e, 1)));
+    mxe_addr addr = {.pointer = "write_offsets", .varying = mxe_mul(e, at, i64_const(e, 8))};
+    mxe_load(e, addr, MXE_I64, 1, 8, 0, &offset);
+    mxe_value first = strip_of(e, clamp(e, offset, zero, mxe_param(e, "out_rows")), at);
+    mxe_value is_before = mxe_and(e, mxe_sle(e, first, strip), mxe_slt(e, group, groups));
+    mxe_value number = mxe_add(e, mxe_zext(e, at, MXE_I32), one);
+    number = mxe_select(e, is_before, number, mxe_i32(e, 0));
+    mxe_var_set(e, best, mxe_umax(e, mxe_var_get(e, best), number));
+    mxe_for_end(e, &loop);
+    mxe_value most = mxe_lane_reduce(e, MXE_UMAX, mxe_var_get(e, best), 16);
+    most = mxe_umax(e, most, mxe_swap_lanes(e, most, 16));
+    return mxe_zext(e, mxe_uniform(e, most), MXE_I64);
+}
+
 void gemm_find_strip(mxe *e, mxe_value strip, gemm_tile *tile)
 {
-    mxe_while loop;
-    group_state s = new_state(e);
-    mxe_var before = mxe_var_new(e, i64_const(e, 0));
-    mxe_while_begin(e, &loop);
-    mxe_value inside = mxe_slt(
-        e, strip,
-        mxe_add(e, mxe_var_get(e, before), tiles_of(e, mxe_var_get(e, s.rows), GEMM_STRIP)));
-    mxe_value more = mxe_slt(e, mxe_var_get(e, s.group), mxe_param(e, "groups"));
-    mxe_while_do(e, &loop, mxe_select(e, inside, mxe_const_at(e, MXE_I1, 0), more));
-    mxe_var_set(
-        e, before,
-        mxe_add(e, mxe_var_get(e, before), tiles_of(e, mxe_var_get(e, s.rows), GEMM_STRIP)));
-    next_group(e, &s);
-    mxe_while_end(e, &loop);
-    mxe_value owned = mxe_slt(e, mxe_var_get(e, s.group), mxe_param(e, "groups"));
-    *tile = (gemm_tile){.group = mxe_var_get(e, s.group),
-                        .rows = mxe_select(e, owned, mxe_var_get(e, s.rows), i64_const(e, 0)),
-                        .valid = mxe_var_get(e, s.valid),
-                        .out_row = mxe_var_get(e, s.out_row),
-                        .left_row = mxe_var_get(e, s.left_row),
-                        .strip = mxe_var_get(e, before)};
-    tile->tile_m = mxe_sub(e, strip, tile->strip);
+    mxe_value zero = i64_const(e, 0), one = i64_const(e, 1);
+    mxe_value m = mxe_param(e, "m"), out_rows = mxe_param(e, "out_rows");
+    mxe_value found = last_group(e, strip);
+    mxe_value group = mxe_smax(e, mxe_sub(e, found, one), zero);
+    mxe_value next = mxe_add(e, group, one);
+    mxe_value out_begin = clamp(e, load_offset(e, "write_offsets", group), zero, out_rows);
+    mxe_value out_end = clamp(e, load_offset(e, "write_offsets", next), out_begin, out_rows);
+    mxe_value from = clamp(e, load_offset(e, "read_offsets", group), zero, m);
+    mxe_value to = clamp(e, load_offset(e, "read_offsets", next), from, m);
+    mxe_value rows = mxe_sub(e, out_end, out_begin);
+    mxe_value first = strip_of(e, out_begin, group);
+    mxe_value in_group = mxe_sub(e, strip, first);
+    mxe_value inside = mxe_slt(e, in_group, tiles_of(e, rows, GEMM_STRIP));
+    inside = mxe_and(e, inside, mxe_slt(e, zero, found));
+    *tile = (gemm_tile){.group = group,
+                        .rows = mxe_select(e, inside, rows, zero),
+                        .valid = mxe_smin(e, rows, mxe_sub(e, to, from)),
+                        .out_row = out_begin,
+                        .left_row = from,
+                        .strip = first,
+                        .tile_m = mxe_select(e, inside, in_group, zero)};
 }
 
 /* ---- gemm_cols ---- */
@@ -194,8 +221,6 @@ static void rows_walk(mxe *e, gemm_walk *w, const gemm_grid *g, gemm_tile *tile)
     mxe_value beyond = mxe_sle(e, end, mxe_var_get(e, w->tile));
     mxe_value more = mxe_sle(e, mxe_var_get(e, s.group), last);
     mxe_while_do(e, &search, mxe_and(e, beyond, more));
-    mxe_value strips = tiles_of(e, mxe_var_get(e, s.rows), GEMM_STRIP);
-    mxe_var_set(e, w->strip, mxe_add(e, mxe_var_get(e, w->strip), strips));
     mxe_var_set(e, w->first, end);
     next_group(e, &s);
     mxe_while_end(e, &search);
@@ -205,10 +230,10 @@ static void rows_walk(mxe *e, gemm_walk *w, const gemm_grid *g, gemm_tile *tile)
                         .valid = mxe_var_get(e, s.valid),
                         .out_row = mxe_var_get(e, s.out_row),
                         .left_row = mxe_var_get(e, s.left_row),
-                        .strip = mxe_var_get(e, w->strip),
                         .k_begin = i64_const(e, 0),
                         .first_run = i64_const(e, 0),
                         .k_end = mxe_param(e, "k")};
+    tile->strip = strip_of(e, tile->out_row, tile->group);
     mxe_value local = mxe_sub(e, mxe_var_get(e, w->tile), mxe_var_get(e, w->first));
     place_tile(e, g, local, tiles_of(e, tile->rows, g->block_m), tiles_n, tile);
 }
@@ -242,7 +267,6 @@ void gemm_walk_begin(mxe *e, gemm_walk *w, const gemm_grid *g, gemm_tile *tile)
         w->group = s.group, w->rows = s.rows, w->valid = s.valid;
         w->out_row = s.out_row, w->left_row = s.left_row;
         w->first = mxe_var_new(e, zero);
-        w->strip = mxe_var_new(e, zero);
         rows_walk(e, w, g, tile);
     } else {
         cols_walk(e, w, g, tile);
@@ -275,13 +299,13 @@ static mxe_value check_pair(mxe *e, const char *pointer, mxe_value group, mxe_va
                   bit_if(e, mxe_or(e, low, high), STATUS_OUTSIDE));
 }
 
-void gemm_write_status(mxe *e, mxgen_pass pass)
+void gemm_write_status(mxe *e, mxgen_pass pass, int warp)
 {
     mxe_branch first, lane;
     mxe_loop loop;
     mxe_value zero = i64_const(e, 0), one = i64_const(e, 1), read, written;
     mxe_value is_first =
-        mxe_and(e, mxe_eq(e, mxe_program_id(e), zero), mxe_eq(e, mxe_warp(e), mxe_i32(e, 0)));
+        mxe_and(e, mxe_eq(e, mxe_program_id(e), zero), mxe_eq(e, mxe_warp(e), mxe_i32(e, warp)));
     mxe_if_begin(e, &first, is_first);
     mxe_scalar_begin(e);
     mxe_if_begin(e, &lane, mxe_any(e, mxe_eq(e, mxe_lane(e), mxe_i32(e, 0))));

@@ -28,11 +28,12 @@ typedef struct gemm_grid {
 /* The tile under way; all uniform i64. */
 typedef struct gemm_tile {
     mxe_value group;
-    mxe_value rows;           /* of `out` that the group has, 0 .. */
-    mxe_value valid;          /* of these, rows with a row of `left`: at most `rows` */
-    mxe_value out_row;        /* gemm_rows: the group's first row in `out` */
-    mxe_value left_row;       /* gemm_rows: and in `left` */
-    mxe_value strip;          /* gemm_rows: strips of GEMM_STRIP rows in the groups before */
+    mxe_value rows;     /* of `out` that the group has, 0 .. */
+    mxe_value valid;    /* of these, rows with a row of `left`: at most `rows` */
+    mxe_value out_row;  /* gemm_rows: the group's first row in `out` */
+    mxe_value left_row; /* gemm_rows: and in `left` */
+    mxe_value strip;    /* gemm_rows: the group's first strip: out_row / GEMM_STRIP + group, so
+                         * that no two groups share one and nothing has to be counted */
     mxe_value tile_m, tile_n; /* within the group */
     mxe_value k_begin, k_end; /* gemm_cols */
     mxe_value first_run;      /* gemm_cols: runs of GEMM_RUN before the group's */
@@ -40,7 +41,7 @@ typedef struct gemm_tile {
 
 typedef struct gemm_walk {
     mxe_while loop;
-    mxe_var tile, group, first, rows, valid, out_row, left_row, strip;
+    mxe_var tile, group, first, rows, valid, out_row, left_row;
     mxe_value grid;
 } gemm_walk;
 
@@ -52,13 +53,14 @@ void gemm_walk_begin(mxe *e, gemm_walk *walk, const gemm_grid *grid, gemm_tile *
 void gemm_walk_end(mxe *e, gemm_walk *walk);
 
 /* gemm_rows: the group to which strip number `strip` of the workspace belongs, as if it were a
- * tile; tile->rows is 0 past the last. tile->tile_m is the strip within the group. */
+ * tile; tile->rows is 0 where it is nobody's, else tile->tile_m is the strip within the group.
+ * Targets with MXGEN_CAP_TILE_MMA. */
 void gemm_find_strip(mxe *e, mxe_value strip, gemm_tile *tile);
 /* gemm_cols: the bounds of a group, and its place among the runs: no two groups share one, and
  * there are m / GEMM_RUN + groups. */
 void gemm_group_bounds(mxe *e, mxe_value group, gemm_tile *tile);
 
-/* The first program's first lane writes the status word. */
-void gemm_write_status(mxe *e, mxgen_pass pass);
+/* The first lane of this warp of the first program writes the status word. */
+void gemm_write_status(mxe *e, mxgen_pass pass, int warp);
 
 #endif

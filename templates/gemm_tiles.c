@@ -27,7 +27,7 @@ typedef struct plan {
     gemm_grid grid;
     int elem_bytes, stages, promote;
     int a_bytes, stage_bytes, signals_at; /* in shared memory */
-    bool pairs;                           /* columns are stored two at a time */
+    int width;                            /* columns that are stored together: 1, 2, 8 */
 } plan;
 
 static plan plan_of(const mxgen_spec *spec)
@@ -41,7 +41,7 @@ static plan plan_of(const mxgen_spec *spec)
     p.elem_bytes = spec->key.gemm.exact ? 2 : 1;
     p.stages = mxgen_spec_param(spec, "num_stages");
     p.promote = p.elem_bytes == 1 ? 2 : 1;
-    p.pairs = mxgen_spec_param(spec, "EVEN") == 1;
+    p.width = mxgen_spec_param(spec, "VEC");
     p.a_bytes = p.grid.block_m * ROW_BYTES;
     p.stage_bytes = p.a_bytes + p.grid.block_n * ROW_BYTES;
     p.signals_at = p.stages * p.stage_bytes;
@@ -111,13 +111,14 @@ static void piece_range(mxe *e, const plan *p, const gemm_tile *tile, mxe_value 
     *end = mxe_add(e, *begin, mxe_mul(e, mxe_lshr(e, length, seven), per));
 }
 
-/* Strips of the right operand before the group's. */
+/* Strips of the right operand before the group's. Those that are no groups take the last one's. */
 static mxe_value right_strip(mxe *e, const plan *p, const gemm_tile *tile)
 {
     if (p->key.gemm.pass == MXGEN_PASS_COLS)
         return mxe_i64(e, 0);
     mxe_value n = mxe_add(e, mxe_param(e, "n"), mxe_i64(e, GEMM_STRIP - 1));
-    return mxe_mul(e, tile->group, mxe_lshr(e, n, mxe_i64(e, 3)));
+    mxe_value last = mxe_sub(e, mxe_param(e, "groups"), mxe_i64(e, 1));
+    return mxe_mul(e, mxe_smin(e, tile->group, last), mxe_lshr(e, n, mxe_i64(e, 3)));
 }
 
 static mxe_value strips_at(mxe *e, mxe_value tiles, mxe_value piece, mxe_value strips,
@@ -232,72 +233,92 @@ static void multiply_tile(mxe *e, consumer *c, mxe_value begin, mxe_value end)
 
 /* ---- Epilogue ---- */
 
-/* Where a lane's elements of a tile go; h = 0, 1 counts its rows. */
-typedef struct target_rows {
-    mxe_value live[2], offset[2];      /* i1; i64: of the row's first element, in elements */
-    mxe_value refs[2], kept[2];        /* i32: the row's reference; i1: the strip is not flagged */
-    mxe_value column;                  /* i64: of the lane's first */
-    mxe_value columns;                 /* i64: that there are */
-    mxe_value right_refs, right_flags; /* byte offsets in the workspace, of column 0 */
-} target_rows;
+/* What a lane stores of a tile; h = 0, 1 counts its rows, j the strips of eight columns. */
+typedef struct outcome {
+    mxe_value live[2];            /* i1: the row is there and not flagged */
+    mxe_value offset[2];          /* i64: of the row's first element, in elements */
+    mxe_value factor[2];          /* f32 */
+    mxe_value column;             /* i64: the tile's first */
+    mxe_value columns;            /* i64: that there are */
+    mxe_value refs[MOST_ACC / 4]; /* i32: two bytes, of the lane's columns of strip j */
+} outcome;
 
-static mxe_value load_byte(mxe *e, mxe_value uniform, mxe_value varying)
+static mxe_value factor_of(mxe *e, const plan *p, mxe_value reference)
 {
-    mxe_value byte;
-    mxe_addr from = {.pointer = "workspace", .uniform = uniform, .varying = varying};
-    mxe_load(e, from, MXE_I8, 1, 1, 0, &byte);
-    return mxe_zext(e, byte, MXE_I32);
+    int bias = p->elem_bytes == 1 ? GEMM_E5M2_BIAS : GEMM_BF16_BIAS;
+    mxe_value exponent = mxe_add(e, reference, mxe_i32(e, 127 - bias));
+    return mxe_bitcast(e, mxe_shl(e, exponent, mxe_i32(e, 23)), MXE_F32);
 }
 
+static mxe_value load_small(mxe *e, mxe_type type, mxe_value uniform, mxe_value varying)
+{
+    mxe_value value;
+    int bytes = type == MXE_I8 ? 1 : 2;
+    mxe_addr from = {.pointer = "workspace", .uniform = uniform, .varying = varying};
+    mxe_load(e, from, type, 1, bytes, 0, &value);
+    return mxe_zext(e, value, MXE_I32);
+}
+
+/* The lane's columns 8 j + 2 (lane % 4) and the next. */
+static mxe_value lane_column(mxe *e, const consumer *c, int j)
+{
+    mxe_value pair = mxe_shl(e, mxe_and(e, c->lane, mxe_i32(e, 3)), mxe_i32(e, 1));
+    return mxe_zext(e, mxe_add(e, pair, mxe_i32(e, 8 * j)), MXE_I64);
+}
+
+/* Rows that nobody owns have no references: any will do for their zeros. */
 static void find_rows(mxe *e, const consumer *c, const gemm_places *places, const gemm_tile *tile,
-                      target_rows *t)
+                      mxe_value unowned, outcome *o)
 {
     const plan *p = c->p;
     bool rows = p->key.gemm.pass == MXGEN_PASS_ROWS;
-    mxe_value strip = mxe_i64(e, GEMM_STRIP), zero = mxe_i64(e, 0);
-    mxe_value first = mxe_add(e, mxe_mul(e, tile->tile_m, mxe_i64(e, p->grid.block_m)),
-                              mxe_zext(e, mxe_mul(e, c->half, mxe_i32(e, MMA_ROWS)), MXE_I64));
-    first = mxe_add(e, first, mxe_zext(e, mxe_mul(e, c->warp, mxe_i32(e, 16)), MXE_I64));
-    mxe_value in_strip = mxe_zext(e, mxe_lshr(e, c->lane, mxe_i32(e, 2)), MXE_I64);
+    mxe_value strip = mxe_i64(e, GEMM_STRIP), zero = mxe_i64(e, 0), any = mxe_i32(e, 127);
+    mxe_value inner =
+        mxe_add(e, mxe_mul(e, c->half, mxe_i32(e, MMA_ROWS)), mxe_mul(e, c->warp, mxe_i32(e, 16)));
+    inner = mxe_add(e, inner, mxe_lshr(e, c->lane, mxe_i32(e, 2)));
+    mxe_value first = mxe_mul(e, tile->tile_m, mxe_i64(e, p->grid.block_m));
     mxe_value left = rows ? tile->strip : mxe_mul(e, tile->group, mxe_param(e, "left_strips"));
+    mxe_value group = rows ? zero : mxe_mul(e, tile->group, mxe_param(e, "out_group_stride"));
+    mxe_value refs = mxe_add(e, places->left_refs, mxe_mul(e, left, strip));
+    for (int h = 0; h < 2; h++) {
+        mxe_value row = mxe_zext(e, mxe_add(e, inner, mxe_i32(e, GEMM_STRIP * h)), MXE_I64);
+        mxe_value ref = load_small(e, MXE_I8, mxe_add(e, refs, first), row);
+        ref = mxe_select(e, unowned, any, ref);
+        row = mxe_add(e, first, row);
+        mxe_value at = mxe_mul(e, mxe_add(e, tile->out_row, row), mxe_param(e, "out_row_stride"));
+        o->offset[h] = mxe_add(e, at, group);
+        o->live[h] = mxe_and(e, mxe_slt(e, row, tile->rows), mxe_ne(e, ref, mxe_i32(e, 0)));
+        o->factor[h] = factor_of(e, p, ref);
+    }
+}
+
+static void find_columns(mxe *e, const consumer *c, const gemm_places *places,
+                         const gemm_tile *tile, mxe_value unowned, outcome *o)
+{
+    const plan *p = c->p;
+    bool rows = p->key.gemm.pass == MXGEN_PASS_ROWS;
     mxe_value right =
         rows ? right_strip(e, p, tile) : mxe_mul(e, tile->group, mxe_param(e, "right_strips"));
-    mxe_value group = rows ? zero : mxe_mul(e, tile->group, mxe_param(e, "out_group_stride"));
-    for (int h = 0; h < 2; h++) {
-        mxe_value row = mxe_add(e, mxe_add(e, first, mxe_i64(e, GEMM_STRIP * h)), in_strip);
-        mxe_value at = mxe_mul(e, mxe_add(e, tile->out_row, row), mxe_param(e, "out_row_stride"));
-        t->live[h] = mxe_slt(e, row, tile->rows);
-        t->offset[h] = mxe_add(e, at, group);
-        mxe_value ref = mxe_add(e, mxe_mul(e, left, strip), row);
-        t->refs[h] = load_byte(e, places->left_refs, ref);
-        mxe_value number = mxe_add(e, left, mxe_lshr(e, row, mxe_i64(e, 3)));
-        t->kept[h] = mxe_eq(e, load_byte(e, places->left_flags, number), mxe_i32(e, 0));
+    o->column = mxe_mul(e, tile->tile_n, mxe_i64(e, p->grid.block_n));
+    o->columns = mxe_param(e, rows ? "n" : "k");
+    mxe_value refs = mxe_add(e, places->right_refs, mxe_mul(e, right, mxe_i64(e, GEMM_STRIP)));
+    refs = mxe_add(e, refs, o->column);
+    for (int j = 0; j < p->grid.block_n / GEMM_STRIP; j++) {
+        o->refs[j] = load_small(e, MXE_I16, refs, lane_column(e, c, j));
+        o->refs[j] = mxe_select(e, unowned, mxe_i32(e, 127 * 0x101), o->refs[j]);
     }
-    mxe_value column = mxe_mul(e, tile->tile_n, mxe_i64(e, p->grid.block_n));
-    mxe_value pair = mxe_shl(e, mxe_and(e, c->lane, mxe_i32(e, 3)), mxe_i32(e, 1));
-    t->column = mxe_add(e, column, mxe_zext(e, pair, MXE_I64));
-    t->columns = mxe_param(e, rows ? "n" : "k");
-    t->right_refs = mxe_add(e, places->right_refs, mxe_mul(e, right, strip));
-    t->right_flags = mxe_add(e, mxe_add(e, places->right_flags, right),
-                             mxe_mul(e, tile->tile_n, mxe_i64(e, p->grid.block_n / GEMM_STRIP)));
 }
 
-/* 2^exponent in two factors, whose product may lie beyond f32. */
-static mxe_value scaled(mxe *e, mxe_value value, mxe_value exponent)
+/* The lane's two elements of row h in strip j, scaled. */
+static void scaled_pair(mxe *e, const consumer *c, const outcome *o, int h, int j, mxe_value out[2])
 {
-    mxe_value high = mxe_ashr(e, exponent, mxe_i32(e, 1)), low = mxe_sub(e, exponent, high);
-    mxe_value bias = mxe_i32(e, 127), bits = mxe_i32(e, 23);
-    mxe_value a = mxe_bitcast(e, mxe_shl(e, mxe_add(e, high, bias), bits), MXE_F32);
-    mxe_value b = mxe_bitcast(e, mxe_shl(e, mxe_add(e, low, bias), bits), MXE_F32);
-    return mxe_fmul(e, mxe_fmul(e, value, a), b);
-}
-
-static mxe_value row_column_scale(mxe *e, const plan *p, mxe_value value, mxe_value left,
-                                  mxe_value right)
-{
-    int bias = p->elem_bytes == 1 ? 2 * GEMM_E5M2_BIAS : 2 * GEMM_BF16_BIAS;
-    mxe_value exponent = mxe_sub(e, mxe_add(e, left, right), mxe_i32(e, bias));
-    return scaled(e, value, mxe_smax(e, exponent, mxe_i32(e, -252)));
+    mxe_value refs[2] = {mxe_and(e, o->refs[j], mxe_i32(e, 0xff)),
+                         mxe_lshr(e, o->refs[j], mxe_i32(e, 8))};
+    for (int i = 0; i < 2; i++) {
+        int at = 4 * j + 2 * h + i;
+        mxe_value sum = mxe_var_get(e, c->p->promote > 1 ? c->sum[at] : c->acc[at]);
+        out[i] = mxe_fmul(e, mxe_fmul(e, sum, o->factor[h]), factor_of(e, c->p, refs[i]));
+    }
 }
 
 static mxe_type out_type(mx_dtype dtype)
@@ -305,18 +326,12 @@ static mxe_type out_type(mx_dtype dtype)
     return dtype == MX_DTYPE_F32 ? MXE_I32 : MXE_I16;
 }
 
-/* f32 -> the output's bits; rounds to nearest even, NaN stays one. */
+/* f32 -> the output's bits, rounded to nearest even. */
 static mxe_value to_output(mxe *e, mx_dtype dtype, mxe_value value)
 {
     if (dtype == MX_DTYPE_F32)
         return mxe_bitcast(e, value, MXE_I32);
-    if (dtype == MX_DTYPE_F16)
-        return mxe_bitcast(e, mxe_fcast(e, value, MXE_F16), MXE_I16);
-    mxe_value bits = mxe_bitcast(e, value, MXE_I32);
-    mxe_value odd = mxe_and(e, mxe_lshr(e, bits, mxe_i32(e, 16)), mxe_i32(e, 1));
-    mxe_value rounded = mxe_add(e, mxe_add(e, bits, odd), mxe_i32(e, 0x7fff));
-    bits = mxe_select(e, mxe_is_nan(e, value), mxe_i32(e, 0x7fc00000), rounded);
-    return mxe_zext(e, mxe_lshr(e, bits, mxe_i32(e, 16)), MXE_I16);
+    return mxe_zext(e, mxe_pack_halves(e, value, value, dtype), MXE_I16);
 }
 
 static mxe_value from_output(mxe *e, mx_dtype dtype, mxe_value bits)
@@ -329,67 +344,117 @@ static mxe_value from_output(mxe *e, mx_dtype dtype, mxe_value bits)
     return mxe_bitcast(e, wide, MXE_F32);
 }
 
-/* n elements from column on: scaled, added to what is there, stored. */
+static mxe_addr out_addr(mxe *e, const plan *p, mxe_value element)
+{
+    mxe_value bytes = mxe_i64(e, mx_dtype_get(p->key.dtype)->bytes);
+    return (mxe_addr){.pointer = "out", .varying = mxe_mul(e, element, bytes)};
+}
+
+/* n elements side by side, added to what is there or not. */
 static void store_elements(mxe *e, const plan *p, mxe_value at, mxe_value when, int n,
                            mxe_value *values, bool accumulates)
 {
     mxe_branch branch;
     mxe_value bits[2];
-    int bytes = mx_dtype_get(p->key.dtype)->bytes;
-    mxe_addr to = {.pointer = "out", .varying = mxe_mul(e, at, mxe_i64(e, bytes))};
+    mx_dtype dtype = p->key.dtype;
+    int bytes = mx_dtype_get(dtype)->bytes;
     mxe_if_begin(e, &branch, mxe_any(e, when));
     if (accumulates) {
-        mxe_load(e, to, out_type(p->key.dtype), n, n * bytes, 0, bits);
+        mxe_load(e, out_addr(e, p, at), out_type(dtype), n, n * bytes, 0, bits);
         for (int i = 0; i < n; i++)
-            values[i] = mxe_fadd(e, values[i], from_output(e, p->key.dtype, bits[i]));
+            values[i] = mxe_fadd(e, values[i], from_output(e, dtype, bits[i]));
     }
     for (int i = 0; i < n; i++)
-        bits[i] = to_output(e, p->key.dtype, values[i]);
-    mxe_store(e, to, out_type(p->key.dtype), n, n * bytes, 0, mxe_always(), bits);
+        bits[i] = to_output(e, dtype, values[i]);
+    mxe_store(e, out_addr(e, p, at), out_type(dtype), n, n * bytes, 0, mxe_always(), bits);
     mxe_if_end(e, &branch);
 }
 
-static void store_eight_columns(mxe *e, const consumer *c, const target_rows *t, int j,
-                                bool accumulates)
+static void store_pairs(mxe *e, const consumer *c, const outcome *o, int j, bool accumulates)
 {
-    const plan *p = c->p;
-    mxe_value refs[2], one = mxe_i64(e, 1);
-    mxe_value column = mxe_add(e, t->column, mxe_i64(e, 8 * j));
+    mxe_value values[2], one = mxe_i64(e, 1);
+    mxe_value column = mxe_add(e, o->column, lane_column(e, c, j));
     mxe_value second = mxe_add(e, column, one);
-    mxe_value kept =
-        mxe_eq(e, load_byte(e, t->right_flags, mxe_varying(e, mxe_i64(e, j))), mxe_i32(e, 0));
-    refs[0] = load_byte(e, t->right_refs, column);
-    refs[1] = load_byte(e, t->right_refs, second);
-    mxe_value inside[2] = {mxe_slt(e, column, t->columns), mxe_slt(e, second, t->columns)};
+    mxe_value kept = mxe_ne(e, o->refs[j], mxe_i32(e, 0));
+    mxe_value inside[2] = {mxe_slt(e, column, o->columns), mxe_slt(e, second, o->columns)};
     for (int h = 0; h < 2; h++) {
-        mxe_value values[2];
-        mxe_value keep = mxe_and(e, mxe_and(e, kept, t->kept[h]), t->live[h]);
-        for (int i = 0; i < 2; i++) {
-            mxe_var from = p->promote > 1 ? c->sum[4 * j + 2 * h + i] : c->acc[4 * j + 2 * h + i];
-            values[i] = row_column_scale(e, p, mxe_var_get(e, from), t->refs[h], refs[i]);
-        }
-        mxe_value at = mxe_add(e, t->offset[h], column);
+        mxe_value keep = mxe_and(e, kept, o->live[h]);
+        mxe_value at = mxe_add(e, o->offset[h], column);
         mxe_value first = mxe_and(e, keep, inside[0]), both = mxe_and(e, keep, inside[1]);
-        if (p->pairs) {
-            store_elements(e, p, at, both, 2, values, accumulates);
+        scaled_pair(e, c, o, h, j, values);
+        if (c->p->width > 1) {
+            store_elements(e, c->p, at, both, 2, values, accumulates);
             continue;
         }
-        store_elements(e, p, at, first, 1, &values[0], accumulates);
-        store_elements(e, p, mxe_add(e, at, one), both, 1, &values[1], accumulates);
+        store_elements(e, c->p, at, first, 1, &values[0], accumulates);
+        store_elements(e, c->p, mxe_add(e, at, one), both, 1, &values[1], accumulates);
+    }
+}
+
+/* words[i] of lane q of four lanes becomes words[q] of lane i. */
+static void transpose_quad(mxe *e, const consumer *c, mxe_value words[4])
+{
+    mxe_value one = mxe_i32(e, 1), zero = mxe_i32(e, 0);
+    mxe_value odd = mxe_ne(e, mxe_and(e, c->lane, one), zero);
+    mxe_value high = mxe_ne(e, mxe_and(e, c->lane, mxe_i32(e, 2)), zero);
+    mxe_value near[4];
+    for (int i = 0; i < 4; i += 2) {
+        mxe_value sent = mxe_select(e, odd, words[i], words[i + 1]);
+        mxe_value got = mxe_swap_lanes(e, sent, 1);
+        near[i] = mxe_select(e, odd, got, words[i]);
+        near[i + 1] = mxe_select(e, odd, words[i + 1], got);
+    }
+    for (int i = 0; i < 2; i++) {
+        mxe_value got = mxe_swap_lanes(e, mxe_select(e, high, near[i], near[i + 2]), 2);
+        words[i] = mxe_select(e, high, got, near[i]);
+        words[i + 2] = mxe_select(e, high, near[i + 2], got);
+    }
+}
+
+/* The strips j .. j + 3 of halves: after an exchange lane q of four has the eight columns of strip
+ * j + q, which are 16 bytes. */
+static void store_strips(mxe *e, const consumer *c, const outcome *o, int j)
+{
+    mxe_value values[2], words[4], quarter = mxe_and(e, c->lane, mxe_i32(e, 3));
+    mxe_value kept = mxe_i1(e, 0);
+    for (int q = 0; q < 4; q++)
+        kept = mxe_select(e, mxe_eq(e, quarter, mxe_i32(e, q)),
+                          mxe_ne(e, o->refs[j + q], mxe_i32(e, 0)), kept);
+    mxe_value strip = mxe_add(e, mxe_i64(e, j), mxe_zext(e, quarter, MXE_I64));
+    mxe_value column = mxe_add(e, o->column, mxe_shl(e, strip, mxe_i64(e, 3)));
+    kept = mxe_and(e, kept, mxe_slt(e, column, o->columns));
+    for (int h = 0; h < 2; h++) {
+        for (int q = 0; q < 4; q++) {
+            scaled_pair(e, c, o, h, j + q, values);
+            words[q] = mxe_pack_halves(e, values[0], values[1], c->p->key.dtype);
+        }
+        transpose_quad(e, c, words);
+        mxe_value at = mxe_add(e, o->offset[h], column);
+        mxe_store(e, out_addr(e, c->p, at), MXE_I32, 4, 16, 0, mxe_and(e, kept, o->live[h]), words);
     }
 }
 
 static void store_tile(mxe *e, const consumer *c, const gemm_places *places, const gemm_tile *tile)
 {
     mxe_branch branch;
-    target_rows t;
-    find_rows(e, c, places, tile, &t);
+    outcome o;
+    bool wide = c->p->width == 8;
+    int strips = c->p->grid.block_n / GEMM_STRIP;
+    mxe_value unowned = mxe_i1(e, 0);
+    if (c->p->key.gemm.pass == MXGEN_PASS_ROWS)
+        unowned = mxe_sle(e, mxe_param(e, "groups"), tile->group);
+    find_rows(e, c, places, tile, unowned, &o);
+    find_columns(e, c, places, tile, unowned, &o);
     mxe_if_begin(e, &branch, mxe_ne(e, mxe_param(e, "accumulate"), mxe_i32(e, 0)));
-    for (int j = 0; j < c->p->grid.block_n / 8; j++)
-        store_eight_columns(e, c, &t, j, true);
+    for (int j = 0; j < strips; j++)
+        store_pairs(e, c, &o, j, true);
     mxe_if_else(e, &branch);
-    for (int j = 0; j < c->p->grid.block_n / 8; j++)
-        store_eight_columns(e, c, &t, j, false);
+    for (int j = 0; j < strips; j += wide ? 4 : 1) {
+        if (wide)
+            store_strips(e, c, &o, j);
+        else
+            store_pairs(e, c, &o, j, false);
+    }
     mxe_if_end(e, &branch);
 }
 
@@ -425,7 +490,6 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     mxe_lds_reserve(e, kernel->lds_bytes);
     gemm_locate(e, p.key.gemm.pass, &places);
     init_signals(e, &p);
-    gemm_write_status(e, p.key.gemm.pass);
     mxe_if_begin(e, &role, mxe_ult(e, mxe_warp(e), mxe_i32(e, GROUP_THREADS / e->lanes)));
     mxe_register_budget(e, COPIER_REGISTERS, false);
     mxe_value first =
@@ -433,6 +497,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     mxe_if_begin(e, &thread, mxe_any(e, first));
     copy_tiles(e, &p, &places);
     mxe_if_end(e, &thread);
+    gemm_write_status(e, p.key.gemm.pass, 1);
     mxe_if_else(e, &role);
     mxe_register_budget(e, CONSUMER_REGISTERS, true);
     consume_tiles(e, &p, &places);
@@ -453,6 +518,8 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "MXFP8 on the right goes with MXFP8 on the left");
     else if (!key->exact && !fp4)
         snprintf(why, why_bytes, "fast: only mxfp4 fits E5M2");
+    else if (p.width == 8 && spec->key.dtype == MX_DTYPE_F32)
+        snprintf(why, why_bytes, "VEC 8: 16 bytes are four columns of f32");
     else if (p.promote > 1 && p.grid.block_n > 192)
         snprintf(why, why_bytes, "BLOCK_SIZE_N %d: two sets of sums fit up to 192", p.grid.block_n);
     else if (p.signals_at + 2 * p.stages * MXE_SIGNAL_BYTES > spec->target->lds_large_bytes)
@@ -466,10 +533,12 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
 static bool explored(const mxgen_spec *spec)
 {
     plan p = plan_of(spec);
-    /* As many stages as fit. */
+    /* As many stages as fit; narrow stores only for one width. */
     int most = (spec->target->lds_large_bytes - 1024) / p.stage_bytes;
-    bool widest = p.grid.block_n == (p.promote > 1 ? 192 : 256);
-    return p.stages == (most < 6 ? most : 6) && (p.pairs || widest);
+    bool vectors = p.width == (spec->key.dtype == MX_DTYPE_F32 ? 2 : 8);
+    if (p.stages != (most < 6 ? most : 6))
+        return false;
+    return p.grid.block_n == 256 ? p.width == 8 : vectors || p.grid.block_n == 192;
 }
 
 static void name_steps(const mxgen_spec *spec, const plan *p, mxgen_kernel *kernel)
@@ -491,7 +560,7 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     kernel->threads = THREADS;
     kernel->min_programs_per_cu = 1;
     kernel->lds_bytes = p.signals_at + 2 * p.stages * MXE_SIGNAL_BYTES;
-    mxgen_kernel_pointer(kernel, "out", 0, p.pairs ? 2 * bytes : bytes);
+    mxgen_kernel_pointer(kernel, "out", 0, p.width * bytes);
     mxgen_kernel_pointer(kernel, "status", MXE_ARG_WRITEONLY, 4);
     gemm_describe_walk(kernel, spec->key.gemm.pass);
     gemm_describe_workspace(kernel, spec->key.gemm.pass, p.elem_bytes, true);
@@ -507,31 +576,36 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
                  "max(1, min(num_cu, groups * ceil_div(n, %d) * ceil_div(k, %d)))", p.grid.block_m,
                  p.grid.block_n);
     mxgen_kernel_scalar(kernel, "grid", MXE_ARG_I64, "%s", kernel->grid_x);
-    if (p.pairs) {
-        mxgen_kernel_rule(kernel, "columns come in pairs",
-                          "%s %% 2 == 0 && out_row_stride %% 2 == 0", rows ? "n" : "k");
-        mxgen_kernel_rule(kernel, "pairs are aligned",
-                          "out_align >= %d && out_group_stride %% 2 == 0", 2 * bytes);
+    if (p.width > 1) {
+        mxgen_kernel_rule(kernel, "columns are stored side by side",
+                          "%s %% %d == 0 && out_row_stride %% %d == 0", rows ? "n" : "k", p.width,
+                          p.width);
+        mxgen_kernel_rule(kernel, "what is stored together is aligned",
+                          "out_align >= %d && out_group_stride %% %d == 0", p.width * bytes,
+                          p.width);
     }
     mxgen_kernel_rule(kernel, "nothing is empty", "m >= 1 && n >= 1 && k >= 1");
     name_steps(spec, &p, kernel);
 }
 
-/* Work of the matrix unit against what a tile copies; unpaired stores last. */
+/* Work of the matrix unit against what a tile copies; narrow stores last. */
 static double cost(const mxgen_spec *spec)
 {
     plan p = plan_of(spec);
     double multiply = p.grid.block_n, copy = 0.35 * (p.grid.block_m + p.grid.block_n);
     double group = p.grid.group_size_m == 8 ? 1 : 1.01;
-    return (multiply + copy) / p.grid.block_n * group * (p.pairs ? 1 : 1.3);
+    return (multiply + copy) / p.grid.block_n * group *
+           (p.width > 2   ? 1
+            : p.width > 1 ? 1.02
+                          : 1.3);
 }
 
 static const int widths[] = {128, 192, 256}, groups[] = {8}, stages[] = {3, 4, 5, 6},
-                 zero_one[] = {0, 1};
+                 columns[] = {8, 2, 1};
 static const mxgen_param params[] = {{"BLOCK_SIZE_N", widths, 3},
                                      {"GROUP_SIZE_M", groups, 1},
                                      {"num_stages", stages, 4},
-                                     {"EVEN", zero_one, 2}};
+                                     {"VEC", columns, 3}};
 
 const mxgen_template gemm_tiles_template = {
     .name = "gemm_tiles",

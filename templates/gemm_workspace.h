@@ -8,7 +8,8 @@
  * the tile's own).
  *
  * Rows are scaled: an element is stored as value * 2^(bias - reference of its row), which leaves it
- * exact unless the row's scales are too far apart; a strip with such an element is flagged.
+ * exact unless the row's scales are too far apart, or too near the ends of their range; a strip
+ * with such an element is flagged, and the references of its rows are zero.
  *
  *   left pieces, right pieces, slack (copies of whole tiles run over the last strip),
  *   left references, right references (a byte a row), left flags, right flags (a byte a strip)
@@ -23,8 +24,13 @@
 
 enum { GEMM_ATOM_BYTES = 1024, GEMM_SLACK_BYTES = 65536 };
 
-/* What 2^(..) an element of the workspace is off: bias - 127. */
-enum { GEMM_E5M2_BIAS = 140, GEMM_BF16_BIAS = 127 };
+enum {
+    GEMM_E5M2_BIAS = 140, /* of references, by the elements' type */
+    GEMM_BF16_BIAS = 127,
+    GEMM_LEAST_REF =
+        60, /* references are kept in a range where sums times two of them stay f32's */
+    GEMM_MOST_REF = 200
+};
 
 /* The workspace's size, and the arguments left_strips, right_strips, k_tiles. */
 void gemm_describe_workspace(mxgen_kernel *kernel, mxgen_pass pass, int elem_bytes, bool owner);
