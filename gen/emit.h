@@ -203,6 +203,11 @@ mxe_value mxe_fp8_pair_at(mxe *e, mxe_value low, mxe_value high, bool is_e5m2);
 mxe_value mxe_pack_halves_at(mxe *e, mxe_value low, mxe_value high, mx_dtype dtype);
 #define mxe_pack_halves(e, low, high, dtype) mxe_pack_halves_at(MXE_AT(e), (low), (high), (dtype))
 
+/* Products of two bf16 or f16 with two others, each pair in an i32; rounded to nearest even,
+ * subnormals kept. */
+mxe_value mxe_mul_halves_at(mxe *e, mxe_value a, mxe_value b, mx_dtype dtype);
+#define mxe_mul_halves(e, a, b, dtype) mxe_mul_halves_at(MXE_AT(e), (a), (b), (dtype))
+
 /* ---- Where am I ---- */
 
 mxe_value mxe_param_at(mxe *e, const char *name); /* kernel argument: uniform i32 or i64 */

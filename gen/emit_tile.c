@@ -69,20 +69,41 @@ mxe_value mxe_swap_lanes_at(mxe *e, mxe_value a, int distance)
     return mxe_wrap(other, MXE_I32, true);
 }
 
-mxe_value mxe_pack_halves_at(mxe *e, mxe_value low, mxe_value high, mx_dtype dtype)
+static LLVMTypeRef halves_type(mxe *e, mx_dtype dtype)
 {
-    if (!mxe_is_set(e, low) || !mxe_is_set(e, high) || e->simd_width > 1 || low.type != MXE_F32 ||
-        high.type != MXE_F32 || dtype == MX_DTYPE_F32) {
-        mxe_fail(e, "two f32 of a lane become halves");
-        return mxe_poison(e, MXE_I32, true);
-    }
     LLVMTypeRef half = dtype == MX_DTYPE_BF16 ? LLVMBFloatTypeInContext(e->context)
                                               : LLVMHalfTypeInContext(e->context);
+    return LLVMVectorType(half, 2);
+}
+
+static bool are_halves(mxe *e, mxe_value a, mxe_value b, mxe_type type, mx_dtype dtype)
+{
+    if (mxe_is_set(e, a) && mxe_is_set(e, b) && e->simd_width == 1 && a.type == type &&
+        b.type == type && dtype != MX_DTYPE_F32)
+        return true;
+    mxe_fail(e, "pairs of halves are made of f32 and stand in i32, one pair a lane");
+    return false;
+}
+
+mxe_value mxe_pack_halves_at(mxe *e, mxe_value low, mxe_value high, mx_dtype dtype)
+{
+    if (!are_halves(e, low, high, MXE_F32, dtype))
+        return mxe_poison(e, MXE_I32, true);
     LLVMValueRef pair = LLVMGetPoison(LLVMVectorType(e->types[MXE_F32], 2));
     pair = LLVMBuildInsertElement(e->builder, pair, low.ref, mxe_llvm_i32(e, 0), "");
     pair = LLVMBuildInsertElement(e->builder, pair, high.ref, mxe_llvm_i32(e, 1), "");
-    pair = LLVMBuildFPTrunc(e->builder, pair, LLVMVectorType(half, 2), "");
+    pair = LLVMBuildFPTrunc(e->builder, pair, halves_type(e, dtype), "");
     return mxe_wrap(LLVMBuildBitCast(e->builder, pair, e->types[MXE_I32], ""), MXE_I32, true);
+}
+
+mxe_value mxe_mul_halves_at(mxe *e, mxe_value a, mxe_value b, mx_dtype dtype)
+{
+    if (!are_halves(e, a, b, MXE_I32, dtype))
+        return mxe_poison(e, MXE_I32, true);
+    LLVMTypeRef type = halves_type(e, dtype);
+    LLVMValueRef product = LLVMBuildFMul(e->builder, LLVMBuildBitCast(e->builder, a.ref, type, ""),
+                                         LLVMBuildBitCast(e->builder, b.ref, type, ""), "");
+    return mxe_wrap(LLVMBuildBitCast(e->builder, product, e->types[MXE_I32], ""), MXE_I32, true);
 }
 
 void mxe_signal_init_at(mxe *e, mxe_value signal, int count)

@@ -6,13 +6,9 @@
  * elements. */
 #include <stdio.h>
 
-#include "templates/gemm_workspace.h"
+#include "templates/gemm_decode.h"
 
-enum { WARPS = 8, UNROLL = 2, NAN_SCALE = 255, BLOCK = GEMM_BLOCK };
-
-/* Blocks whose scale is farther below the row's reference flush to zero and flag the strip. The one
- * is what E5M2 holds, the other keeps products of two elements normal f32 numbers. */
-enum { E5M2_SPREAD = 26, BF16_SPREAD = 60 };
+enum { WARPS = 8, SCALES = 8, MOST_UNROLL = 2 };
 
 typedef struct plan {
     mxgen_operand operand;
@@ -22,6 +18,7 @@ typedef struct plan {
     const char *data, *scales, *row_stride, *scale_row_stride, *scale_block_stride;
     int words;     /* of 4 bytes that a lane's 32 elements have in the tensor */
     int out_words; /* and in the workspace */
+    int unroll;    /* runs that are under way at once */
 } plan;
 
 static plan plan_of(const mxgen_spec *spec)
@@ -32,7 +29,8 @@ static plan plan_of(const mxgen_spec *spec)
     p.pass = mxgen_spec_param(spec, "COLS") == 1 ? MXGEN_PASS_COLS : MXGEN_PASS_ROWS;
     p.elem_bytes = mxgen_spec_param(spec, "ELEM_BYTES");
     p.words = words[p.operand];
-    p.out_words = BLOCK * p.elem_bytes / 4;
+    p.out_words = GEMM_BLOCK * p.elem_bytes / 4;
+    p.unroll = p.words == 4 ? 2 : 1;
     p.data = p.right ? "right" : "left";
     p.scales = p.right ? "right_scales" : "left_scales";
     p.row_stride = p.right ? "right_row_stride" : "left_row_stride";
@@ -124,26 +122,17 @@ static mxe_value inner_row(mxe *e, const strip *s, mxe_value row, mxe_value *liv
     return mxe_smax(e, mxe_smin(e, at, mxe_sub(e, s->valid, mxe_i64(e, 1))), zero);
 }
 
-static mxe_value load_scale(mxe *e, const plan *p, const strip *s, mxe_value row, mxe_value block)
+/* Byte offsets of scales of a row are 64 bits wide: they may lie anywhere. */
+static mxe_value load_scale(mxe *e, const plan *p, const strip *s, mxe_value at)
 {
     mxe_value byte;
-    mxe_value at = mxe_add(e, mxe_mul(e, row, arg(e, p->scale_row_stride)),
-                           mxe_mul(e, block, arg(e, p->scale_block_stride)));
     mxe_addr addr = {.pointer = p->scales, .uniform = s->scales, .varying = at};
     mxe_load(e, addr, MXE_I8, 1, 1, 0, &byte);
     return mxe_zext(e, byte, MXE_I32);
 }
 
-static mxe_value word(mxe *e, uint32_t bits)
+static void load_block(mxe *e, const plan *p, const strip *s, mxe_value at, mxe_value *words)
 {
-    return mxe_i32(e, (int32_t)bits);
-}
-
-static void load_block(mxe *e, const plan *p, const strip *s, mxe_value row, mxe_value block,
-                       mxe_value *words)
-{
-    mxe_value at = mxe_add(e, mxe_mul(e, row, arg(e, p->row_stride)),
-                           mxe_mul(e, block, mxe_i64(e, 4 * p->words)));
     for (int i = 0; i < p->words; i += 4) {
         mxe_addr from = {
             .pointer = p->data, .uniform = s->data, .varying = mxe_add(e, at, mxe_i64(e, 4 * i))};
@@ -151,43 +140,50 @@ static void load_block(mxe *e, const plan *p, const strip *s, mxe_value row, mxe
     }
 }
 
-/* Whether any element is not zero. */
-static mxe_value has_values(mxe *e, const plan *p, const mxe_value *in)
+/* The largest of the scales of `lanes` times SCALES blocks that are not NaN, from block `at` on.
+ * gemm_cols: of blocks that are not all zero, so that what the scales of padding hold does not
+ * matter. */
+static mxe_value largest_of_lane(mxe *e, const plan *p, const strip *s, mxe_value row, mxe_value at,
+                                 mxe_value end)
 {
-    mxe_value all = in[0];
-    for (int i = 1; i < p->words; i++)
-        all = mxe_or(e, all, in[i]);
-    uint32_t mask = p->operand == MXGEN_OPERAND_MXFP4 ? 0x77777777 : 0x7f7f7f7f;
-    return mxe_ne(e, mxe_and(e, all, word(e, mask)), mxe_i32(e, 0));
+    mxe_value blocks[SCALES], scales[SCALES], inside[SCALES], best = mxe_i32(e, 0);
+    mxe_value last = mxe_sub(e, end, mxe_i64(e, 1));
+    mxe_value base = mxe_mul(e, row, arg(e, p->scale_row_stride));
+    at = mxe_add(e, at, mxe_zext(e, mxe_lane(e), MXE_I64));
+    for (int i = 0; i < SCALES; i++) {
+        mxe_value block = mxe_add(e, at, mxe_i64(e, i * e->lanes));
+        inside[i] = mxe_slt(e, block, end);
+        blocks[i] = mxe_smin(e, block, last);
+        mxe_value step = mxe_mul(e, blocks[i], arg(e, p->scale_block_stride));
+        scales[i] = load_scale(e, p, s, mxe_add(e, base, step));
+    }
+    for (int i = 0; i < SCALES; i++) {
+        mxe_value counts = mxe_and(e, inside[i], mxe_ne(e, scales[i], mxe_i32(e, 255)));
+        if (p->pass == MXGEN_PASS_COLS) {
+            mxe_value words[GEMM_MOST_WORDS], from = mxe_mul(e, row, arg(e, p->row_stride));
+            from = mxe_add(e, from, mxe_mul(e, blocks[i], mxe_i64(e, 4 * p->words)));
+            load_block(e, p, s, from, words);
+            counts = mxe_and(e, counts, gemm_has_values(e, p->operand, words));
+        }
+        best = mxe_umax(e, best, mxe_select(e, counts, scales[i], mxe_i32(e, 0)));
+    }
+    return best;
 }
 
-/* The largest scale of the warp's row that is not NaN, in all lanes. gemm_cols: of a block that is
- * not all zero, so that what the scales of padding hold does not matter. */
+/* Of the warp's row, in all lanes. */
 static mxe_value largest_scale(mxe *e, const plan *p, const strip *s)
 {
     mxe_loop loop;
     mxe_branch any;
-    mxe_value live, zero = mxe_i64(e, 0), five = mxe_i64(e, 5);
-    mxe_value lane = mxe_zext(e, mxe_lane(e), MXE_I64);
+    mxe_value live, five = mxe_i64(e, 5), zero = mxe_i32(e, 0);
     mxe_value row = inner_row(e, s, mxe_zext(e, mxe_warp(e), MXE_I64), &live);
     mxe_value end = mxe_lshr(e, s->k_end, five);
-    mxe_var best = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
-    mxe_if_begin(e, &any, mxe_slt(e, zero, s->valid));
-    mxe_value at =
-        mxe_for_begin(e, &loop, mxe_lshr(e, s->k_begin, five), end, mxe_i64(e, e->lanes));
-    mxe_value block = mxe_add(e, at, lane);
-    mxe_value inside = mxe_slt(e, block, end);
-    block = mxe_smin(e, block, mxe_sub(e, end, mxe_i64(e, 1)));
-    mxe_value scale = load_scale(e, p, s, row, block);
-    mxe_value counts =
-        mxe_and(e, mxe_and(e, inside, live), mxe_ne(e, scale, mxe_i32(e, NAN_SCALE)));
-    if (p->pass == MXGEN_PASS_COLS) {
-        mxe_value words[16];
-        load_block(e, p, s, row, block, words);
-        counts = mxe_and(e, counts, has_values(e, p, words));
-    }
-    scale = mxe_select(e, counts, scale, mxe_i32(e, 0));
-    mxe_var_set(e, best, mxe_umax(e, mxe_var_get(e, best), scale));
+    mxe_var best = mxe_var_new(e, mxe_varying(e, zero));
+    mxe_if_begin(e, &any, live);
+    mxe_value at = mxe_for_begin(e, &loop, mxe_lshr(e, s->k_begin, five), end,
+                                 mxe_i64(e, (int64_t)SCALES * e->lanes));
+    mxe_value more = largest_of_lane(e, p, s, row, at, end);
+    mxe_var_set(e, best, mxe_umax(e, mxe_var_get(e, best), more));
     mxe_for_end(e, &loop);
     mxe_if_end(e, &any);
     mxe_value most = mxe_lane_reduce(e, MXE_UMAX, mxe_var_get(e, best), 16);
@@ -213,167 +209,90 @@ static mxe_value references(mxe *e, const plan *p, const strip *s, mxe_value *ow
     return mine;
 }
 
-/* ---- Decoding 32 elements ---- */
+/* ---- Runs of 128 elements ---- */
 
-/* Puts the sign bits of four codes, nibbles of `codes` from byte 2 * half on, on four bytes. */
-static mxe_value add_signs(mxe *e, mxe_value bytes, mxe_value codes, int half)
+/* What does not change from run to run. Lane offsets in bytes, i64. */
+typedef struct cursor {
+    mxe_value row_live;     /* i1 */
+    mxe_value blocks;       /* i64: from the lane's block in run 0 to the end */
+    mxe_value data, scale;  /* of that block */
+    mxe_value scale_step;   /* uniform: from run to run */
+    mxe_value chunks[2];    /* of the lane's even and odd chunks in the workspace */
+    mxe_value first, pitch; /* uniform: of run 0's first piece; from piece to piece */
+} cursor;
+
+static cursor cursor_new(mxe *e, const plan *p, const strip *s, mxe_value tiles_at,
+                         mxe_value strips)
 {
-    mxe_value pairs = mxe_lookup(e, codes, codes, word(e, half ? 0x3322 : 0x1100));
-    mxe_value even = mxe_and(e, mxe_shl(e, pairs, mxe_i32(e, 4)), word(e, 0x00800080));
-    mxe_value odd = mxe_and(e, pairs, word(e, 0x80008000));
-    return mxe_or(e, bytes, mxe_or(e, even, odd));
-}
-
-static mxe_value select_codes(mxe *e, mxe_value codes, int half)
-{
-    mxe_value magnitudes = mxe_and(e, codes, word(e, 0x77777777));
-    return half ? mxe_lshr(e, magnitudes, mxe_i32(e, 16)) : magnitudes;
-}
-
-/* E2M1 * 2^shift as E5M2, by a table of the eight magnitudes. `above` is 26 + scale - reference. */
-static void fp4_to_e5m2(mxe *e, mxe_value above, mxe_value flush, mxe_value nan,
-                        const mxe_value *in, mxe_value *out)
-{
-    mxe_value low = mxe_add(e, word(e, 0x0a080400), mxe_mul(e, above, word(e, 0x04040400)));
-    mxe_value high = mxe_add(e, word(e, 0x12100e0c), mxe_mul(e, above, word(e, 0x04040404)));
-    low = mxe_select(e, nan, word(e, 0x7f7f7f7f), mxe_select(e, flush, word(e, 0), low));
-    high = mxe_select(e, nan, word(e, 0x7f7f7f7f), mxe_select(e, flush, word(e, 0), high));
-    for (int i = 0; i < 8; i++) {
-        mxe_value bytes = mxe_lookup(e, low, high, select_codes(e, in[i / 2], i % 2));
-        out[i] = add_signs(e, bytes, in[i / 2], i % 2);
+    cursor c;
+    mxe_value five = mxe_i64(e, 5), four = mxe_i64(e, 4);
+    mxe_value row = inner_row(e, s, mxe_zext(e, s->lane_row, MXE_I64), &c.row_live);
+    mxe_value end = mxe_lshr(e, s->k_end, five);
+    mxe_value block = mxe_add(e, mxe_lshr(e, s->k_begin, five), mxe_zext(e, s->block, MXE_I64));
+    c.blocks = mxe_sub(e, end, block);
+    block = mxe_smin(e, block, mxe_sub(e, end, mxe_i64(e, 1)));
+    c.data = mxe_add(e, mxe_mul(e, row, arg(e, p->row_stride)),
+                     mxe_mul(e, block, mxe_i64(e, 4 * p->words)));
+    c.scale = c.scale_step = mxe_i64(e, 0);
+    if (has_scales(p)) {
+        mxe_value step = arg(e, p->scale_block_stride);
+        c.scale = mxe_add(e, mxe_mul(e, row, arg(e, p->scale_row_stride)), mxe_mul(e, block, step));
+        c.scale_step = mxe_mul(e, step, four);
     }
+    for (int i = 0; i < 2; i++) {
+        mxe_value chunk = mxe_xor(e, mxe_add(e, s->block, mxe_i32(e, 4 * i)), s->lane_row);
+        mxe_value at =
+            mxe_add(e, mxe_shl(e, s->lane_row, mxe_i32(e, 7)), mxe_shl(e, chunk, mxe_i32(e, 4)));
+        c.chunks[i] = mxe_zext(e, at, MXE_I64);
+    }
+    mxe_value atom = mxe_i64(e, GEMM_ATOM_BYTES);
+    c.pitch = mxe_mul(e, strips, atom);
+    mxe_value pieces = mxe_mul(e, s->first_run, mxe_i64(e, p->elem_bytes));
+    c.first =
+        mxe_add(e, mxe_add(e, tiles_at, mxe_mul(e, s->number, atom)), mxe_mul(e, pieces, c.pitch));
+    return c;
 }
-
-/* E2M1 * 2^-below as bf16, by tables of low and high bytes. */
-static void fp4_to_bf16(mxe *e, mxe_value below, mxe_value flush, mxe_value nan,
-                        const mxe_value *in, mxe_value *out)
-{
-    static const uint32_t base[4] = {0x3f000000, 0x3fc03f80, 0x40404000, 0x40c04080};
-    mxe_value pairs[4], tables[4];
-    mxe_value down = mxe_shl(e, below, mxe_i32(e, 7));
-    for (int i = 0; i < 4; i++) {
-        mxe_value both = mxe_mul(e, down, word(e, i ? 0x00010001 : 0x00010000));
-        pairs[i] = mxe_select(e, flush, word(e, 0), mxe_sub(e, word(e, base[i]), both));
-        pairs[i] = mxe_select(e, nan, word(e, 0x7fc07fc0), pairs[i]);
-    }
-    for (int i = 0; i < 4; i++)
-        tables[i] = mxe_lookup(e, pairs[2 * (i % 2)], pairs[2 * (i % 2) + 1],
-                               word(e, i / 2 ? 0x7531 : 0x6420));
-    for (int i = 0; i < 8; i++) {
-        mxe_value codes = select_codes(e, in[i / 2], i % 2);
-        mxe_value low = mxe_lookup(e, tables[0], tables[1], codes);
-        mxe_value high = mxe_lookup(e, tables[2], tables[3], codes);
-        high = add_signs(e, high, in[i / 2], i % 2);
-        out[2 * i] = mxe_lookup(e, low, high, word(e, 0x5140));
-        out[2 * i + 1] = mxe_lookup(e, low, high, word(e, 0x7362));
-    }
-}
-
-/* Bytes of FP8 through f32: the fields shifted into place are the value times a power of two, which
- * `factor` makes good. Bytes from `special` on are NaN, for E5M2 the first is infinite. */
-static void fp8_to_bf16(mxe *e, const plan *p, mxe_value factor, mxe_value flush, mxe_value nan,
-                        const mxe_value *in, mxe_value *out)
-{
-    bool e5m2 = p->operand == MXGEN_OPERAND_MXFP8_E5M2;
-    mxe_value halves[2];
-    for (int i = 0; i < BLOCK; i++) {
-        mxe_value byte = mxe_lshr(e, in[i / 4], mxe_i32(e, 8 * (i % 4)));
-        mxe_value magnitude = mxe_and(e, byte, word(e, 0x7f));
-        mxe_value sign = mxe_shl(e, mxe_and(e, byte, word(e, 0x80)), mxe_i32(e, 24));
-        mxe_value bits = mxe_shl(e, magnitude, mxe_i32(e, e5m2 ? 21 : 20));
-        mxe_value value = mxe_fmul(e, mxe_bitcast(e, bits, MXE_F32), factor);
-        bits = mxe_select(e, flush, word(e, 0), mxe_bitcast(e, value, MXE_I32));
-        mxe_value bad = mxe_ult(e, word(e, e5m2 ? 0x7c : 0x7e), magnitude);
-        bits = mxe_select(e, mxe_or(e, bad, nan), word(e, 0x7fc00000), bits);
-        if (e5m2)
-            bits = mxe_select(e, mxe_eq(e, magnitude, word(e, 0x7c)),
-                              mxe_select(e, nan, word(e, 0x7fc00000), word(e, 0x7f800000)), bits);
-        halves[i % 2] = mxe_or(e, bits, sign);
-        if (i % 2)
-            out[i / 2] = mxe_lookup(e, halves[0], halves[1], word(e, 0x7632));
-    }
-}
-
-/* Decodes; returns whether something was lost. */
-static mxe_value decode(mxe *e, const plan *p, mxe_value scale, mxe_value reference,
-                        const mxe_value *in, mxe_value *out)
-{
-    if (!has_scales(p)) {
-        for (int i = 0; i < p->out_words; i++)
-            out[i] = in[i];
-        return mxe_i1(e, 0);
-    }
-    int spread = p->elem_bytes == 1 ? E5M2_SPREAD : BF16_SPREAD;
-    mxe_value nan = mxe_eq(e, scale, mxe_i32(e, NAN_SCALE));
-    if (p->pass == MXGEN_PASS_COLS)
-        nan = mxe_and(e, nan, has_values(e, p, in));
-    mxe_value below = mxe_sub(e, reference, scale);
-    /* As an unsigned number: scales above the reference, too. */
-    mxe_value flush = mxe_ult(e, mxe_i32(e, spread), below);
-    flush = mxe_and(e, flush, mxe_ne(e, scale, mxe_i32(e, NAN_SCALE)));
-    if (p->elem_bytes == 1) {
-        fp4_to_e5m2(e, mxe_sub(e, mxe_i32(e, spread), below), flush, nan, in, out);
-    } else if (p->operand == MXGEN_OPERAND_MXFP4) {
-        fp4_to_bf16(e, below, flush, nan, in, out);
-    } else {
-        int from = p->operand == MXGEN_OPERAND_MXFP8_E5M2 ? 127 + 112 : 127 + 120;
-        mxe_value bits = mxe_shl(e, mxe_sub(e, mxe_i32(e, from), below), mxe_i32(e, 23));
-        fp8_to_bf16(e, p, mxe_bitcast(e, bits, MXE_F32), flush, nan, in, out);
-    }
-    return mxe_and(e, flush, has_values(e, p, in));
-}
-
-/* ---- One run of 128 elements ---- */
 
 typedef struct run {
-    mxe_value live;   /* i1: this lane's block exists */
-    mxe_value number; /* i64: of the run in the group */
-    mxe_value words[16], scale;
+    mxe_value live; /* i1: this lane's block exists */
+    mxe_value words[GEMM_MOST_WORDS], scale;
 } run;
 
-static void load_run(mxe *e, const plan *p, const strip *s, mxe_value number, run *r)
+/* Where there is no block, that of run 0 is read. */
+static void load_run(mxe *e, const plan *p, const strip *s, const cursor *c, mxe_value number,
+                     run *r)
 {
-    mxe_value row_live;
-    mxe_value row = inner_row(e, s, mxe_zext(e, s->lane_row, MXE_I64), &row_live);
-    mxe_value first = mxe_lshr(e, s->k_begin, mxe_i64(e, 5));
-    mxe_value block = mxe_add(e, mxe_shl(e, number, mxe_i64(e, 2)), mxe_zext(e, s->block, MXE_I64));
-    block = mxe_add(e, first, block);
-    mxe_value end = mxe_lshr(e, s->k_end, mxe_i64(e, 5));
-    r->number = number;
-    r->live = mxe_and(e, row_live, mxe_slt(e, block, end));
-    block = mxe_smin(e, block, mxe_sub(e, end, mxe_i64(e, 1)));
-    load_block(e, p, s, row, block, r->words);
-    r->scale = has_scales(p) ? load_scale(e, p, s, row, block) : mxe_i32(e, 0);
+    mxe_value zero = mxe_i64(e, 0);
+    mxe_value inside = mxe_slt(e, mxe_shl(e, number, mxe_i64(e, 2)), c->blocks);
+    mxe_value at = mxe_select(e, inside, number, zero);
+    r->live = mxe_and(e, c->row_live, inside);
+    load_block(e, p, s, mxe_add(e, c->data, mxe_mul(e, at, mxe_i64(e, 16 * p->words))), r->words);
+    r->scale = mxe_i32(e, 0);
+    if (has_scales(p))
+        r->scale = load_scale(e, p, s, mxe_add(e, c->scale, mxe_mul(e, at, c->scale_step)));
 }
 
-static void store_run(mxe *e, const plan *p, const strip *s, const run *r, mxe_value tiles_at,
-                      mxe_value strips, const mxe_value *words)
+static void convert_run(mxe *e, const plan *p, const cursor *c, mxe_value number, run *r,
+                        mxe_value reference, mxe_var lost)
 {
-    mxe_value row = s->lane_row;
-    for (int c = 0; c < p->out_words / 4; c++) {
-        mxe_value number = mxe_add(e, s->first_run, r->number);
-        mxe_value piece = mxe_mul(e, number, mxe_i64(e, p->elem_bytes));
-        piece = mxe_add(e, piece, mxe_i64(e, c / 2));
-        mxe_value atom = mxe_add(e, mxe_mul(e, piece, strips), s->number);
-        mxe_value chunk = mxe_xor(e, mxe_add(e, s->block, mxe_i32(e, 4 * (c % 2))), row);
-        mxe_value at = mxe_add(e, mxe_shl(e, row, mxe_i32(e, 7)), mxe_shl(e, chunk, mxe_i32(e, 4)));
-        mxe_value start = mxe_add(e, tiles_at, mxe_mul(e, atom, mxe_i64(e, GEMM_ATOM_BYTES)));
-        mxe_addr to = {.pointer = "workspace", .uniform = start, .varying = at};
-        mxe_store(e, to, MXE_I32, 4, 16, 0, mxe_always(), &words[4 * c]);
-    }
-}
-
-static void convert_run(mxe *e, const plan *p, const strip *s, run *r, mxe_value reference,
-                        mxe_value tiles_at, mxe_value strips, mxe_var lost)
-{
-    mxe_value out[16];
-    for (int i = 0; i < p->words; i++)
-        r->words[i] = mxe_select(e, r->live, r->words[i], mxe_i32(e, 0));
-    mxe_value scale = mxe_select(e, r->live, r->scale, reference);
-    mxe_value bad = decode(e, p, scale, reference, r->words, out);
+    mxe_value out[GEMM_MOST_WORDS];
+    gemm_block block = {.operand = p->operand,
+                        .elem_bytes = p->elem_bytes,
+                        .zeros_any_scale = p->pass == MXGEN_PASS_COLS,
+                        .live = r->live,
+                        .scale = r->scale,
+                        .reference = reference};
+    mxe_value bad = gemm_decode(e, &block, r->words, out);
     mxe_value bit = mxe_select(e, bad, mxe_i32(e, 1), mxe_i32(e, 0));
     mxe_var_set(e, lost, mxe_or(e, mxe_var_get(e, lost), bit));
-    store_run(e, p, s, r, tiles_at, strips, out);
+    mxe_value pieces = mxe_mul(e, number, mxe_i64(e, p->elem_bytes));
+    mxe_value at = mxe_add(e, c->first, mxe_mul(e, pieces, c->pitch));
+    for (int i = 0; i < p->out_words / 4; i++) {
+        if (i == 2)
+            at = mxe_add(e, at, c->pitch);
+        mxe_addr to = {.pointer = "workspace", .uniform = at, .varying = c->chunks[i % 2]};
+        mxe_store(e, to, MXE_I32, 4, 16, 0, mxe_always(), &out[4 * i]);
+    }
 }
 
 /* The warps' verdicts become one flag, and the references are stored. */
@@ -403,31 +322,80 @@ static void store_meta(mxe *e, const plan *p, const strip *s, const gemm_places 
     mxe_store(e, to, MXE_I8, 1, 1, 0, lane0, &byte);
 }
 
+/* Runs on the way from memory, kept over a turn of the loop. */
+typedef struct flight {
+    mxe_var words[GEMM_MOST_WORDS], scale, live;
+} flight;
+
+static void flight_set(mxe *e, const plan *p, flight *f, const run *r, bool first)
+{
+    for (int i = 0; i < p->words; i++) {
+        if (first)
+            f->words[i] = mxe_var_new(e, r->words[i]);
+        else
+            mxe_var_set(e, f->words[i], r->words[i]);
+    }
+    if (first) {
+        f->scale = mxe_var_new(e, mxe_varying(e, r->scale));
+        f->live = mxe_var_new(e, mxe_varying(e, r->live));
+        return;
+    }
+    mxe_var_set(e, f->scale, r->scale);
+    mxe_var_set(e, f->live, r->live);
+}
+
+static run flight_get(mxe *e, const plan *p, const flight *f)
+{
+    run r;
+    for (int i = 0; i < p->words; i++)
+        r.words[i] = mxe_var_get(e, f->words[i]);
+    r.scale = mxe_var_get(e, f->scale);
+    r.live = mxe_var_get(e, f->live);
+    return r;
+}
+
+static void load_ahead(mxe *e, const plan *p, const strip *s, const cursor *c, mxe_value at,
+                       flight *flights, bool first)
+{
+    run loaded[MOST_UNROLL];
+    for (int u = 0; u < p->unroll; u++)
+        load_run(e, p, s, c, mxe_add(e, at, mxe_i64(e, WARPS * u)), &loaded[u]);
+    for (int u = 0; u < p->unroll; u++)
+        flight_set(e, p, &flights[u], &loaded[u], first);
+}
+
+/* The first runs are asked for before the references are, and so on. */
 static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
 {
     plan p = plan_of(spec);
     gemm_places places;
     strip s;
-    run runs[UNROLL];
+    flight flights[MOST_UNROLL];
     mxe_loop loop;
-    mxe_branch branch;
     mxe_lds_reserve(e, kernel->lds_bytes);
     gemm_locate(e, p.pass, &places);
-    mxe_value tiles_at = p.right ? places.right_tiles : places.left_tiles;
-    mxe_value strips = arg(e, p.right ? "right_strips" : "left_strips");
     find_strip(e, &p, &s);
-    mxe_value own, reference = references(e, &p, &s, &own);
-    mxe_var lost = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
+    cursor c = cursor_new(e, &p, &s, p.right ? places.right_tiles : places.left_tiles,
+                          arg(e, p.right ? "right_strips" : "left_strips"));
     mxe_value length = mxe_add(e, mxe_sub(e, s.k_end, s.k_begin), mxe_i64(e, GEMM_RUN - 1));
     mxe_value end = mxe_lshr(e, length, mxe_i64(e, 7));
     mxe_value begin = mxe_zext(e, mxe_warp(e), MXE_I64);
-    mxe_value at = mxe_for_begin(e, &loop, begin, end, mxe_i64(e, WARPS * UNROLL));
-    for (int u = 0; u < UNROLL; u++)
-        load_run(e, &p, &s, mxe_add(e, at, mxe_i64(e, WARPS * u)), &runs[u]);
-    convert_run(e, &p, &s, &runs[0], own, tiles_at, strips, lost);
-    mxe_if_begin(e, &branch, mxe_slt(e, runs[1].number, end));
-    convert_run(e, &p, &s, &runs[1], own, tiles_at, strips, lost);
-    mxe_if_end(e, &branch);
+    mxe_value step = mxe_i64(e, WARPS * p.unroll);
+    load_ahead(e, &p, &s, &c, begin, flights, true);
+    mxe_value own, reference = references(e, &p, &s, &own);
+    mxe_var lost = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
+    mxe_value at = mxe_for_begin(e, &loop, begin, end, step);
+    run runs[MOST_UNROLL];
+    for (int u = 0; u < p.unroll; u++)
+        runs[u] = flight_get(e, &p, &flights[u]);
+    load_ahead(e, &p, &s, &c, mxe_add(e, at, step), flights, false);
+    for (int u = 0; u < p.unroll; u++) {
+        mxe_branch branch;
+        mxe_value number = mxe_add(e, at, mxe_i64(e, WARPS * u));
+        mxe_if_begin(e, &branch, mxe_slt(e, number, end));
+        convert_run(e, &p, &c, number, &runs[u], own, lost);
+        mxe_if_end(e, &branch);
+    }
     mxe_for_end(e, &loop);
     store_meta(e, &p, &s, &places, reference, mxe_var_get(e, lost));
 }
