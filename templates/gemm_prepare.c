@@ -1,14 +1,14 @@
 /* Decodes one operand of grouped GEMM into the workspace (gemm_workspace.h).
  *
  * A program takes a strip of 8 rows through the whole contraction (gemm_cols: of one group). First
- * warp w finds the largest scale of row w, the row's reference. Then the warps take turns at runs
- * of 128 elements: lane l has row l / 4 and block l % 4 of the run, so a lane has one scale and 32
- * elements. */
+ * each warp finds the largest scales of two rows, their references. Then the warps take turns at
+ * runs of 128 elements: lane l has row l / 4 and block l % 4 of the run, so a lane has one scale
+ * and 32 elements. */
 #include <stdio.h>
 
 #include "templates/gemm_decode.h"
 
-enum { WARPS = 8, SCALES = 8, MOST_UNROLL = 2 };
+enum { WARPS = 4, WARP_ROWS = GEMM_STRIP / WARPS, SCALES = 4, MOST_UNROLL = 2 };
 
 typedef struct plan {
     mxgen_operand operand;
@@ -80,8 +80,8 @@ static void find_group_strip(mxe *e, const plan *p, const char *rows, strip *s)
 {
     mxe_value n = arg(e, rows), program = mxe_program_id(e), zero = mxe_i64(e, 0);
     mxe_value each = mxe_lshr(e, mxe_add(e, n, mxe_i64(e, GEMM_STRIP - 1)), mxe_i64(e, 3));
-    mxe_value group = mxe_udiv(e, program, each);
-    mxe_value in_group = mxe_sub(e, program, mxe_mul(e, group, each));
+    mxe_value group, in_group;
+    gemm_divide(e, program, each, &group, &in_group);
     s->meta = program;
     s->first = mxe_mul(e, in_group, mxe_i64(e, GEMM_STRIP));
     s->valid = n;
@@ -170,13 +170,13 @@ static mxe_value largest_of_lane(mxe *e, const plan *p, const strip *s, mxe_valu
     return best;
 }
 
-/* Of the warp's row, in all lanes. */
-static mxe_value largest_scale(mxe *e, const plan *p, const strip *s)
+/* Of a row of the strip (i64), in all lanes. */
+static mxe_value largest_scale(mxe *e, const plan *p, const strip *s, mxe_value of)
 {
     mxe_loop loop;
     mxe_branch any;
     mxe_value live, five = mxe_i64(e, 5), zero = mxe_i32(e, 0);
-    mxe_value row = inner_row(e, s, mxe_zext(e, mxe_warp(e), MXE_I64), &live);
+    mxe_value row = inner_row(e, s, of, &live);
     mxe_value end = mxe_lshr(e, s->k_end, five);
     mxe_var best = mxe_var_new(e, mxe_varying(e, zero));
     mxe_if_begin(e, &any, live);
@@ -195,18 +195,24 @@ static mxe_addr shared_word(mxe *e, mxe_value index)
     return (mxe_addr){.varying = mxe_shl(e, index, mxe_i32(e, 2))};
 }
 
-/* The reference of the warp's row; `own` is that of the lane's row. */
-static mxe_value references(mxe *e, const plan *p, const strip *s, mxe_value *own)
+/* Finds the references of the strip's rows, in shared memory, and gives the lane that of its row.
+ */
+static mxe_value references(mxe *e, const plan *p, const strip *s)
 {
-    mxe_value mine = mxe_i32(e, GEMM_BF16_BIAS);
-    mxe_value first = mxe_eq(e, mxe_lane(e), mxe_i32(e, 0));
-    if (has_scales(p))
-        mine = mxe_smin(e, mxe_smax(e, largest_scale(e, p, s), mxe_i32(e, GEMM_LEAST_REF)),
-                        mxe_i32(e, GEMM_MOST_REF));
-    mxe_store(e, shared_word(e, mxe_warp(e)), MXE_I32, 1, 4, 0, first, &mine);
+    mxe_value own, first = mxe_eq(e, mxe_lane(e), mxe_i32(e, 0));
+    for (int i = 0; i < WARP_ROWS; i++) {
+        mxe_value row = mxe_add(e, mxe_warp(e), mxe_i32(e, WARPS * i));
+        mxe_value reference = mxe_i32(e, GEMM_BF16_BIAS);
+        if (has_scales(p)) {
+            reference = largest_scale(e, p, s, mxe_zext(e, row, MXE_I64));
+            reference = mxe_smax(e, reference, mxe_i32(e, GEMM_LEAST_REF));
+            reference = mxe_smin(e, reference, mxe_i32(e, GEMM_MOST_REF));
+        }
+        mxe_store(e, shared_word(e, row), MXE_I32, 1, 4, 0, first, &reference);
+    }
     mxe_barrier(e);
-    mxe_load(e, shared_word(e, s->lane_row), MXE_I32, 1, 4, 0, own);
-    return mine;
+    mxe_load(e, shared_word(e, s->lane_row), MXE_I32, 1, 4, 0, &own);
+    return own;
 }
 
 /* ---- Runs of 128 elements ---- */
@@ -295,31 +301,33 @@ static void convert_run(mxe *e, const plan *p, const cursor *c, mxe_value number
     }
 }
 
-/* The warps' verdicts become one flag, and the references are stored. */
+/* The warps' verdicts become one flag, and the first warp stores the references. */
 static void store_meta(mxe *e, const plan *p, const strip *s, const gemm_places *places,
-                       mxe_value reference, mxe_value lost)
+                       mxe_value lost)
 {
-    mxe_value all[WARPS], zero = mxe_i32(e, 0);
-    mxe_value lane0 = mxe_eq(e, mxe_lane(e), zero), warp = mxe_warp(e);
+    mxe_value all[WARPS], reference, zero = mxe_i32(e, 0), lane = mxe_lane(e), warp = mxe_warp(e);
+    mxe_value lane0 = mxe_eq(e, lane, zero), warp0 = mxe_eq(e, warp, zero);
     lost = mxe_lane_reduce(e, MXE_OR, lost, 16);
     lost = mxe_or(e, lost, mxe_swap_lanes(e, lost, 16));
-    mxe_addr mine = shared_word(e, mxe_add(e, warp, mxe_i32(e, WARPS)));
+    mxe_addr mine = shared_word(e, mxe_add(e, warp, mxe_i32(e, GEMM_STRIP)));
     mxe_store(e, mine, MXE_I32, 1, 4, 0, lane0, &lost);
     mxe_barrier(e);
-    mxe_load(e, (mxe_addr){.uniform = mxe_i64(e, 4 * WARPS)}, MXE_I32, WARPS, 16, 0, all);
+    mxe_load(e, (mxe_addr){.uniform = mxe_i64(e, 4 * GEMM_STRIP)}, MXE_I32, WARPS, 16, 0, all);
     for (int i = 1; i < WARPS; i++)
         all[0] = mxe_or(e, all[0], all[i]);
     mxe_value flag = mxe_zext(e, all[0], MXE_I8);
-    mxe_value first = mxe_and(e, lane0, mxe_eq(e, warp, zero));
     mxe_addr to = {.pointer = "workspace"};
     to.uniform = mxe_add(e, p->right ? places->right_flags : places->left_flags, s->meta);
-    mxe_store(e, to, MXE_I8, 1, 1, 0, first, &flag);
+    mxe_store(e, to, MXE_I8, 1, 1, 0, mxe_and(e, lane0, warp0), &flag);
+    mxe_value row = mxe_and(e, lane, mxe_i32(e, GEMM_STRIP - 1));
+    mxe_load(e, shared_word(e, row), MXE_I32, 1, 4, 0, &reference);
     reference = mxe_select(e, mxe_eq(e, all[0], zero), reference, zero);
     mxe_value byte = mxe_zext(e, reference, MXE_I8);
-    mxe_value at =
-        mxe_add(e, mxe_mul(e, s->meta, mxe_i64(e, GEMM_STRIP)), mxe_zext(e, warp, MXE_I64));
-    to.uniform = mxe_add(e, p->right ? places->right_refs : places->left_refs, at);
-    mxe_store(e, to, MXE_I8, 1, 1, 0, lane0, &byte);
+    to.uniform = mxe_add(e, p->right ? places->right_refs : places->left_refs,
+                         mxe_mul(e, s->meta, mxe_i64(e, GEMM_STRIP)));
+    to.varying = row;
+    mxe_value writes = mxe_and(e, warp0, mxe_ult(e, lane, mxe_i32(e, GEMM_STRIP)));
+    mxe_store(e, to, MXE_I8, 1, 1, 0, writes, &byte);
 }
 
 /* Runs on the way from memory, kept over a turn of the loop. */
@@ -382,7 +390,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     mxe_value begin = mxe_zext(e, mxe_warp(e), MXE_I64);
     mxe_value step = mxe_i64(e, WARPS * p.unroll);
     load_ahead(e, &p, &s, &c, begin, flights, true);
-    mxe_value own, reference = references(e, &p, &s, &own);
+    mxe_value own = references(e, &p, &s);
     mxe_var lost = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
     mxe_value at = mxe_for_begin(e, &loop, begin, end, step);
     run runs[MOST_UNROLL];
@@ -397,7 +405,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
         mxe_if_end(e, &branch);
     }
     mxe_for_end(e, &loop);
-    store_meta(e, &p, &s, &places, reference, mxe_var_get(e, lost));
+    store_meta(e, &p, &s, &places, mxe_var_get(e, lost));
 }
 
 static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
@@ -426,7 +434,7 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     plan p = plan_of(spec);
     bool rows = p.pass == MXGEN_PASS_ROWS;
     kernel->threads = WARPS * spec->target->lanes;
-    kernel->lds_bytes = 2 * WARPS * 4;
+    kernel->lds_bytes = 4 * (GEMM_STRIP + WARPS);
     mxgen_kernel_pointer(kernel, p.data, MXE_ARG_READONLY | MXE_ARG_NOALIAS, 16);
     mxgen_kernel_scalar(kernel, p.row_stride, MXE_ARG_I64, "%s", p.row_stride);
     if (has_scales(&p)) {

@@ -40,7 +40,7 @@ static mxe_value tiles_of(mxe *e, mxe_value a, int b)
     return mxe_udiv(e, sum, i64_const(e, b));
 }
 
-static void divide(mxe *e, mxe_value a, mxe_value b, mxe_value *quotient, mxe_value *rest)
+void gemm_divide(mxe *e, mxe_value a, mxe_value b, mxe_value *quotient, mxe_value *rest)
 {
     mxe_value low = mxe_zext(e, a, MXE_I32), by = mxe_zext(e, b, MXE_I32);
     mxe_value q = mxe_udiv(e, low, by);
@@ -200,11 +200,11 @@ static void place_tile(mxe *e, const gemm_grid *g, mxe_value local, mxe_value ti
                        mxe_value tiles_n, gemm_tile *tile)
 {
     mxe_value band, rest, size = i64_const(e, g->group_size_m);
-    divide(e, local, mxe_mul(e, tiles_n, size), &band, &rest);
+    gemm_divide(e, local, mxe_mul(e, tiles_n, size), &band, &rest);
     mxe_value first = mxe_mul(e, band, size);
     mxe_value high = mxe_smin(e, mxe_sub(e, tiles_m, first), size);
     mxe_value down;
-    divide(e, rest, high, &tile->tile_n, &down);
+    gemm_divide(e, rest, high, &tile->tile_n, &down);
     tile->tile_m = mxe_add(e, first, down);
 }
 
@@ -252,7 +252,7 @@ static void cols_walk(mxe *e, gemm_walk *w, const gemm_grid *g, gemm_tile *tile)
                         .out_row = i64_const(e, 0),
                         .left_row = i64_const(e, 0),
                         .strip = i64_const(e, 0)};
-    divide(e, at, each, &tile->group, &local);
+    gemm_divide(e, at, each, &tile->group, &local);
     gemm_group_bounds(e, tile->group, tile);
     place_tile(e, g, local, tiles_m, tiles_n, tile);
 }

@@ -45,6 +45,9 @@ typedef struct gemm_walk {
     mxe_value grid;
 } gemm_walk;
 
+/* Of uniform i64 below 2^31, in 32 bits. */
+void gemm_divide(mxe *e, mxe_value a, mxe_value b, mxe_value *quotient, mxe_value *rest);
+
 /* Arguments that the walk and the status word need. */
 void gemm_describe_walk(mxgen_kernel *kernel, mxgen_pass pass);
 
