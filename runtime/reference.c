@@ -20,57 +20,6 @@ typedef struct codes {
     int32_t q[N];
 } codes;
 
-/* Fills bits[] with `count` elements and zeros after them. */
-INLINE void load_elements(const unsigned char *from, int64_t stride, int count, mx_dtype dtype,
-                          uint32_t bits[N])
-{
-    uint16_t half[N] = {0};
-
-    if (dtype == MX_DTYPE_F32) {
-        if (stride == 1 && count == N) {
-            memcpy(bits, from, N * sizeof(uint32_t));
-            return;
-        }
-        for (int i = 0; i < N; i++)
-            bits[i] = 0;
-        for (int i = 0; i < count; i++)
-            memcpy(&bits[i], from + (int64_t)i * stride * 4, 4);
-        return;
-    }
-    if (stride == 1 && count == N) {
-        memcpy(half, from, sizeof(half));
-    } else {
-        for (int i = 0; i < count; i++)
-            memcpy(&half[i], from + (int64_t)i * stride * 2, 2);
-    }
-    for (int i = 0; i < N; i++)
-        bits[i] = dtype == MX_DTYPE_BF16 ? (uint32_t)half[i] << 16 : f16_widen(half[i]);
-}
-
-INLINE void store_elements(unsigned char *to, int64_t stride, int count, mx_dtype dtype,
-                           const uint32_t bits[N])
-{
-    uint16_t half[N];
-
-    if (dtype == MX_DTYPE_F32) {
-        if (stride == 1 && count == N) {
-            memcpy(to, bits, N * sizeof(uint32_t));
-            return;
-        }
-        for (int i = 0; i < count; i++)
-            memcpy(to + (int64_t)i * stride * 4, &bits[i], 4);
-        return;
-    }
-    for (int i = 0; i < N; i++)
-        half[i] = dtype == MX_DTYPE_BF16 ? bf16_narrow(bits[i]) : f16_narrow(bits[i]);
-    if (stride == 1 && count == N) {
-        memcpy(to, half, sizeof(half));
-        return;
-    }
-    for (int i = 0; i < count; i++)
-        memcpy(to + (int64_t)i * stride * 2, &half[i], 2);
-}
-
 /* ---- Elements <-> codes ---- */
 
 /* Exchanges the elements of each pair: as 64-bit words, which vector units shift, too. */
@@ -241,10 +190,10 @@ INLINE void run_block(const mxrt_problem *problem, const unsigned char *x, unsig
     codes block;
 
     if (op != MX_OP_FROM)
-        load_elements(x, x_stride, count, dtype, bits);
+        load_elements(x, x_stride, count, N, dtype, bits);
     if (op == MX_OP_QDQ && problem->profile == MX_PROFILE_DEMOTED_255) {
         requantise_demoted_255(bits, code_bits, dtype);
-        store_elements(y, y_stride, count, dtype, bits);
+        store_elements(y, y_stride, count, N, dtype, bits);
         return;
     }
     if (op == MX_OP_FROM) {
@@ -266,7 +215,7 @@ INLINE void run_block(const mxrt_problem *problem, const unsigned char *x, unsig
                 p[i * p_stride] = bytes[i];
     } else {
         decode(&block, code_bits, bits);
-        store_elements(y, y_stride, count, dtype, bits);
+        store_elements(y, y_stride, count, N, dtype, bits);
     }
 }
 

@@ -608,7 +608,6 @@ START_TEST(usage_errors)
     mxrt_fails("compare @in @none", 1, "none");
     mxrt_fails("compare @in @in --include nobody", 1, "no tensor");
     mxrt_fails("quantize @in -o @out -f mxfp4 --axis 2", 1, "axis 2");
-    mxrt_fails("bench --format mxfp4", 2, "mxfp4");
 }
 END_TEST
 
