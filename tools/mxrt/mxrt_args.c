@@ -82,10 +82,7 @@ void tool_add_op(struct argp_state *state, const char *part, void *user)
 
 void tool_add_format(struct argp_state *state, const char *part, void *user)
 {
-    mx_format format = tool_parse_format(state, part);
-    if (mx_format_is_ocp(format))
-        argp_error(state, "format %s: there are mx9, mx6 and mx4 here", part);
-    *(unsigned *)user |= 1u << format;
+    *(unsigned *)user |= 1u << tool_parse_format(state, part);
 }
 
 void tool_add_dtype(struct argp_state *state, const char *part, void *user)

@@ -19,17 +19,6 @@ static void add_shape(struct argp_state *state, const char *part, void *user)
     shape->ndim = tool_parse_shape(state, part, shape->shape, MX_CASE_MAX_DIMS);
 }
 
-static void add_format(struct argp_state *state, const char *part, void *user)
-{
-    mx_format format = MX_FORMAT_MX9;
-    if (mx_format_parse(part, &format) != 0)
-        argp_error(state,
-                   "format \"%s\" is unknown; the formats are mx9, mx6, mx4, mxfp4, mxfp6e2m3, "
-                   "mxfp6e3m2, mxfp8e4m3, mxfp8e5m2 and mxint8",
-                   part);
-    *(unsigned *)user |= 1u << format;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     tool_problems *problems = state->input;
@@ -38,7 +27,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         tool_parse_list(state, arg, &problems->ops, tool_add_op);
         return 0;
     case 'f':
-        tool_parse_list(state, arg, &problems->formats, add_format);
+        tool_parse_list(state, arg, &problems->formats, tool_add_format);
         return 0;
     case KEY_DTYPE:
         tool_parse_list(state, arg, &problems->dtypes, tool_add_dtype);

@@ -47,18 +47,13 @@ typedef struct report_run {
 
 enum { KEY_INCLUDE = 256, KEY_EXCLUDE, KEY_MAX_MEMORY, KEY_SECONDS };
 
-static void add_format(struct argp_state *state, const char *part, void *user)
-{
-    *(unsigned *)user |= 1u << tool_parse_format(state, part);
-}
-
 static error_t parse_report(int key, char *arg, struct argp_state *state)
 {
     report_options *options = state->input;
     tool_filter *filter = &options->filter;
     switch (key) {
     case 'f':
-        tool_parse_list(state, arg, &options->formats, add_format);
+        tool_parse_list(state, arg, &options->formats, tool_add_format);
         return 0;
     case 'a':
         options->axis = (int)tool_parse_integer(state, "--axis", arg, INT_MIN, INT_MAX);
