@@ -173,11 +173,12 @@ def _ocp_qdq(x, format, axis, options):
 class _Plan:
     """A plan of libmxrt and the shapes to allocate for its results."""
 
-    __slots__ = ("handle", "shape", "scales_shape", "destroy")
+    __slots__ = ("handle", "shape", "scales_shape", "swaps", "destroy")
 
-    def __init__(self, handle, destroy, shape, scales_shape=None):
+    def __init__(self, handle, destroy, shape, scales_shape, swaps):
         self.handle, self.destroy = handle, destroy
         self.shape, self.scales_shape = shape, scales_shape
+        self.swaps = swaps  # whether the result is a transposed view of what is allocated
 
 
 def keep_plan(key, plan):
@@ -202,7 +203,8 @@ def _plan(key, op, format, profile, axis, x, y, shape, scales=None, options=None
     plan, error = ctypes.c_void_p(), lib.CError()
     if runtime.library.mxrt_plan_create(handle, request, plan, error) == lib.OK:
         scales_shape = None if scales is None else scales.shape
-        keep_plan(key, _Plan(plan, runtime.locked.mxrt_plan_destroy, shape, scales_shape))
+        keep_plan(key, _Plan(plan.value, runtime.locked.mxrt_plan_destroy, shape, scales_shape,
+                             axis % len(shape) != len(shape) - 1))
 
 
 def _to_gpu(x, target_dtype, axis):
@@ -230,7 +232,9 @@ def _from_gpu(packed, target_dtype, out_dtype, out_shape, axis):
         _plan(key, formats.OP_FROM, formats.CONVERTED[target_dtype][0], 0, axis, packed, y,
               tuple(formats.swapped(out_shape, axis)))
         return y
-    y = torch.empty(plan.shape, dtype=out_dtype, device=packed.device).transpose(axis, -1)
+    y = torch.empty(plan.shape, dtype=out_dtype, device=packed.device)
+    if plan.swaps:
+        y = y.transpose(axis, -1)
     if runtime.locked.mxrt_plan_run(plan.handle, data, y.data_ptr(), stream(y.device), None):
         return _from(packed, target_dtype, out_dtype, out_shape, axis)
     return y
@@ -280,7 +284,9 @@ def _ocp_from_gpu(data, scales, format, out_dtype, out_shape, axis, options):
         _plan(key, formats.OP_FROM, formats.OCP[format][0], 0, axis, data, y,
               tuple(formats.swapped(out_shape, axis)), scales, options)
         return y
-    y = torch.empty(plan.shape, dtype=out_dtype, device=data.device).transpose(axis, -1)
+    y = torch.empty(plan.shape, dtype=out_dtype, device=data.device)
+    if plan.swaps:
+        y = y.transpose(axis, -1)
     if runtime.locked.mxrt_plan_run_scaled(plan.handle, address, y.data_ptr(), scales.data_ptr(),
                                            stream(y.device), None):
         return _ocp_from(data, scales, format, out_dtype, out_shape, axis, options)
