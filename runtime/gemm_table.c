@@ -158,11 +158,11 @@ static int is_other_form(const mxrt_device *device, const mxrt_gemm_table *table
     return 0;
 }
 
-/* What the driver refuses is left out where anything else is there. */
+/* What is damaged, or what the driver refuses, is left out where anything else is there. */
 static mx_status init_routes(mxrt_device *device, const candidate *candidates, size_t n,
                              mxrt_gemm_table *table, mx_error *err)
 {
-    mx_error refusal = {MX_OK, ""};
+    mx_error first = {MX_OK, ""};
 
     for (size_t i = 0; i < n; i++) {
         mx_error why = {MX_OK, ""};
@@ -174,16 +174,14 @@ static mx_status init_routes(mxrt_device *device, const candidate *candidates, s
             table->n_routes++;
             continue;
         }
-        if (status != MX_ERR_DEVICE)
+        if (status != MX_ERR_DEVICE && status != MX_ERR_CORRUPT && status != MX_ERR_UNSUPPORTED)
             return mx_fail(err, status, "%s", why.message);
-        if (!refusal.status)
-            mxrt_context_log(device->context, "%s: a kernel of grouped GEMM is left out: %s",
-                             device->info.uri, why.message);
-        refusal = why;
-        refusal.status = status;
+        mxrt_context_log(device->context, "%s: left out: %s", device->info.uri, why.message);
+        if (!first.status)
+            first = why;
     }
     if (n && !table->n_routes)
-        return mx_fail(err, refusal.status, "%s", refusal.message);
+        return mx_fail(err, first.status, "%s", first.message);
     return MX_OK;
 }
 

@@ -782,6 +782,18 @@ START_TEST(a_step_is_missing)
     make_kernel_rig();
     ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, &plan, &err), MX_ERR_CORRUPT);
     ck_assert_ptr_nonnull(strstr(err.message, "has the step b, which its pack lacks"));
+    /* What needs no such step stays usable. */
+    static const row sound[] = {
+        {"gemm_step", "a1", "mxtest_after", NULL, NULL, AFTER("100"), 0},
+        {"gemm_rows", "lacks", "mxtest_main", NULL, NULL, ROUTE("\"a1\""), 0},
+        {"gemm_rows", "sound", "mxtest_after", NULL, NULL, AFTER("7"), 1},
+    };
+    mxrt_gemm_info info;
+    add_pack(sound, 3);
+    ck_assert_msg(!mxrt_gemm_plan_create(device, &the.request, &plan, &err), "%s", err.message);
+    ck_assert_int_eq(mxrt_gemm_get_info(plan, &info, &err), MX_OK);
+    ck_assert_str_eq(info.variant, "sound");
+    mxrt_gemm_plan_destroy(plan);
 }
 END_TEST
 
