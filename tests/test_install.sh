@@ -39,12 +39,16 @@ export PKG_CONFIG_PATH=$pc_dir PKG_CONFIG_SYSROOT_DIR=$dir
 read -ra flags <<<"$(pkg-config --cflags --libs libmxrt)"
 cc -std=c11 -Wall -Wextra -Werror "$source/docs/example/convert.c" "${flags[@]}" \
     ${MX_TEST_CFLAGS:-} -lm -o "$dir/convert"
+cc -std=c11 -Wall -Wextra -Werror "$source/docs/example/moe.c" "$source/docs/example/moe_layer.c" \
+    "${flags[@]}" ${MX_TEST_CFLAGS:-} -lm -o "$dir/moe"
 export LD_LIBRARY_PATH=$lib_dir MXRT_COMPILER=off
 
 "$dir/convert" >"$dir/reference.txt"
 cat "$dir/reference.txt"
 grep -q '64000 floats, 256000 bytes -> 4032 blocks, 72576 bytes' "$dir/reference.txt"
 grep -q 'signal to noise: [3-9][0-9]\.[0-9] dB' "$dir/reference.txt"
+# y, dx and the gradients of the weights, in MXFP4.
+[ "$("$dir/moe" | grep -c '1[4-9]\.[0-9] dB')" -eq 3 ]
 if "$dir/convert" "$dir/no-such-pack" 2>"$dir/error.txt"; then
     echo "a missing pack is no error" >&2
     exit 1
