@@ -65,7 +65,7 @@ static const struct {
     {"gemm_rows", "rules", "[{\"rule\":\"a\",\"when\":\"k % 128 == 0 && groups * num_cu > 0\"}]",
      NULL},
     {"gemm_rows", "rules", "[{\"rule\":\"a\",\"when\":\"len > 1\"}]", "an unknown variable"},
-    {"to", "rules", "[{\"rule\":\"a\",\"when\":\"groups > 1\"}]", "an unknown variable"},
+    {"to", "rules", "[{\"rule\":\"a\",\"when\":\"num_cu > 1\"}]", "an unknown variable"},
     {"gemm_cols", "launch",
      LAUNCH("[{\"name\":\"a\",\"kind\":\"pointer\",\"buffer\":\"write_offsets\"}]"), NULL},
     {"gemm_rows", "launch", LAUNCH("[{\"name\":\"a\",\"kind\":\"pointer\",\"buffer\":\"x\"}]"),
