@@ -54,11 +54,11 @@ def main():
     }
     export = os.environ.get("MX_TEST_TRITON")
     if export:
-        import mxrt.triton
+        from mxrt import triton
         import triton_caller
 
         f32 = triton_caller.ramp(64, 512)
-        kernel = mxrt.triton.load(pathlib.Path(export, "to_mx9_f32.stride_in_col.stride_out_byte"))
+        kernel = triton.load(pathlib.Path(export, "to_mx9_f32.stride_in_col.stride_out_byte"))
         arguments = (f32, packed, packed.shape[0], 512, 32, 512, 1, 18, 1, 16, 64, 2, 8)
         grid = (packed.shape[0] // 64, 1, 1)
         others["Triton's launcher, our cubin"] = lambda: kernel[grid](*arguments)
