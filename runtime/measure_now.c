@@ -20,7 +20,7 @@
 
 typedef struct candidate {
     mxrt_selection selection;
-    uint32_t group;
+    int is_first; /* the model's choice */
     double score; /* the model's */
     double ms;    /* the least of the samples */
     int samples, repeat;
@@ -54,8 +54,8 @@ static int by_model(const void *left, const void *right)
 {
     const candidate *a = left, *b = right;
 
-    if (a->group != b->group)
-        return a->group < b->group ? -1 : 1;
+    if (a->is_first != b->is_first)
+        return b->is_first - a->is_first;
     return a->score < b->score ? -1 : a->score > b->score;
 }
 
@@ -63,15 +63,19 @@ static mx_status list_candidates(trial *t, mx_error *err)
 {
     const mxrt_kernel_table *table = t->table;
     int64_t values[MXRT_VAR_COUNT];
+    mxrt_selection models;
 
     mxrt_problem_vars(&t->problem, values);
+    models.variant = NULL;
+    if (mxrt_select_by_policy(table, MXRT_POLICY_MODEL, values, &models, NULL, NULL))
+        return MX_OK; /* nothing applies */
     if (!(t->candidates = calloc(table->n_variants, sizeof(*t->candidates))))
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu kernels", table->n_variants);
     for (size_t i = 0; i < table->n_variants; i++) {
         candidate *one = &t->candidates[t->n];
         if (mxrt_select_variant(&table->variants[i], values, &one->selection, NULL))
             continue;
-        one->group = table->variants[i].group;
+        one->is_first = &table->variants[i] == models.variant;
         one->score = mxrt_select_score(table, &one->selection);
         t->n++;
     }

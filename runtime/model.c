@@ -1,8 +1,11 @@
 #include "runtime/model.h"
 
+#include <math.h>
 #include <string.h>
 
-#define ROUND_SHARE 0.25
+#define ROUND_SHARE 0.05
+#define SPREAD_SHARE 0.25
+#define CODE_BYTES 32768.0
 
 /* By the beginning of the target's name; the last row serves what is not known. */
 static const struct {
@@ -10,8 +13,8 @@ static const struct {
     mxrt_model_chip chip; /* without compute units */
 } chips[] = {
     {"gfx950", {0, 2048, 131072, 163840, 32, 768}},  {"gfx9", {0, 2048, 131072, 65536, 32, 768}},
-    {"gfx1", {0, 2048, 98304, 65536, 32, 512}},      {"sm_", {0, 2048, 65536, 232448, 32, 768}},
-    {"compute_", {0, 2048, 65536, 232448, 32, 768}}, {"host", {0, 1, 0, 0, 1, 1}},
+    {"gfx1", {0, 2048, 98304, 65536, 32, 512}},      {"sm_", {0, 2048, 65536, 232448, 32, 320}},
+    {"compute_", {0, 2048, 65536, 232448, 32, 320}}, {"host", {0, 1, 0, 0, 1, 1}},
     {"", {0, 2048, 65536, 65536, 32, 768}},
 };
 
@@ -41,6 +44,7 @@ void mxrt_model_kernel_init(const json_t *info, mxrt_model_kernel *out)
     if (!out->registers)
         out->registers = integer_member(info, "vgprs");
     out->lds_bytes = integer_member(info, "lds_bytes");
+    out->code_bytes = integer_member(info, "code_bytes");
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -60,19 +64,42 @@ static int64_t resident_programs(const mxrt_model_chip *chip, const mxrt_model_k
     return programs > 0 ? programs : 1;
 }
 
+/* Near 1 while `r` is below 1, near `r` above it. */
+static double soft_limit(double r)
+{
+    return sqrt(sqrt(1 + r * r * r * r));
+}
+
+/* Programs by places, to whole rounds of them. */
+static double unevenness(int64_t programs, int64_t places)
+{
+    double rounds = (double)programs / (double)places;
+
+    return ceil(rounds) / rounds - 1;
+}
+
 double mxrt_model_score(const mxrt_model_chip *chip, const mxrt_model_kernel *kernel,
                         int64_t programs, int64_t threads)
 {
     threads = threads < 1 ? 1 : threads;
     programs = programs < 1 ? 1 : programs;
-    int64_t slots = chip->compute_units * resident_programs(chip, kernel, threads);
-    int64_t round = least(slots, programs > chip->compute_units ? slots : chip->compute_units);
+    int64_t units = chip->compute_units;
+    int64_t slots = units * resident_programs(chip, kernel, threads);
     double in_flight = (double)least(programs, slots) * (double)threads;
-    double wanted = (double)chip->compute_units * chip->busy_threads;
-    double idle = wanted > in_flight ? wanted / in_flight : 1;
-    double rounds = (double)programs / (double)round;
-    double whole = (double)((programs + round - 1) / round);
-    double last = programs > round ? 1 + ROUND_SHARE * (whole / rounds - 1) : 1;
+    double score = kernel->cost * soft_limit((double)units * chip->busy_threads / in_flight);
 
-    return kernel->cost * idle * last;
+    if (programs > slots)
+        score *= 1 + ROUND_SHARE * unevenness(programs, slots);
+    else if (programs > units)
+        score *= 1 + SPREAD_SHARE * unevenness(programs, units);
+    else
+        score *= 1 + kernel->code_bytes / CODE_BYTES;
+    return score;
+}
+
+double mxrt_model_layout(mx_op op, mx_layout layout)
+{
+    if (layout != MX_LAYOUT_GENERAL)
+        return 1;
+    return op == MX_OP_TO ? 3.5 : 12;
 }

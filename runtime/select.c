@@ -267,24 +267,32 @@ double mxrt_select_score(const mxrt_kernel_table *table, const mxrt_selection *s
     int64_t programs = (int64_t)selection->grid[0] * selection->grid[1] * selection->grid[2];
     int64_t threads = (int64_t)selection->block[0] * selection->block[1] * selection->block[2];
 
-    return mxrt_model_score(&table->chip, &selection->variant->model, programs, threads);
+    return mxrt_model_layout(table->key.op, selection->variant->layout) *
+           mxrt_model_score(&table->chip, &selection->variant->model, programs, threads);
 }
 
-/* Among the variants of the first group in which any applies: groups are in order of preference,
- * and costs of different layouts do not compare. */
+/* Whether the model compares two variants: groups are in order of preference, and one that applies
+ * hides those after it, but for the layout general of the same pack. */
+static int competes(const mxrt_variant *first, const mxrt_variant *other)
+{
+    return other->group == first->group ||
+           (other->layout == MX_LAYOUT_GENERAL && other->pack == first->pack &&
+            !strcmp(other->info.target, first->info.target));
+}
+
 static int search_model(search *at, ranking *out)
 {
     const mxrt_kernel_table *table = at->table;
+    const mxrt_variant *first = NULL;
     mxrt_selection found;
 
     out->best.variant = out->second = NULL;
     for (size_t i = 0; i < table->n_variants; i++) {
         const mxrt_variant *variant = &table->variants[i];
-        if (out->best.variant && variant->group != out->best.variant->group)
-            break;
-        if (!applies(at, variant, &found))
+        if ((first && !competes(first, variant)) || !applies(at, variant, &found))
             continue;
         double score = mxrt_select_score(at->table, &found);
+        first = first ? first : variant;
         if (!out->best.variant || score < out->score) {
             out->second = out->best.variant;
             out->second_score = out->score;

@@ -6,7 +6,7 @@
 
 #include <mxgen/error.h>
 
-enum { FINALISTS = 4, POISON = 0xa5, MAX_TURNS = 1024, LEAST_TURNS = 3 };
+enum { FINALISTS = 4, POISON = 0xa5, MAX_TURNS = 1024, LEAST_TURNS = 3, MAX_ROUNDS = 8 };
 
 /* The first round's part of --seconds; each round takes twice as long. */
 #define FIRST_ROUND (1.0 / 16)
@@ -19,6 +19,8 @@ typedef struct candidate {
     int is_model; /* the model's choice, which stays in it */
     int n_turns, repeat;
     double samples[MAX_TURNS]; /* of this round */
+    int n_rounds;
+    double round_ms[MAX_ROUNDS];
 } candidate;
 
 typedef struct worker {
@@ -302,6 +304,8 @@ static mx_status take_turns(worker *w, double seconds, mx_error *err)
             continue;
         c->row.samples = c->n_turns;
         c->row.ms = measure_median(c->samples, c->n_turns, &c->row.spread);
+        if (c->n_rounds < MAX_ROUNDS)
+            c->round_ms[c->n_rounds++] = c->row.ms;
         if ((status = keep_row(w, c, err)) == MX_OK)
             say_result(w, c);
     }
@@ -314,6 +318,29 @@ static int by_time(const void *left, const void *right)
     if (a->is_out != b->is_out)
         return a->is_out - b->is_out;
     return a->row.ms < b->row.ms ? -1 : a->row.ms > b->row.ms;
+}
+
+/* The machine of an early round was not that of the last: those that left then are written down as
+ * they were against the winner in the same round. */
+static mx_status settle(worker *w, mx_error *err)
+{
+    const candidate *best = NULL;
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < w->n; i++) {
+        const candidate *c = &w->candidates[i];
+        if (!c->is_out && c->n_rounds && (!best || c->row.ms < best->row.ms))
+            best = c;
+    }
+    for (size_t i = 0; best && i < w->n && status == MX_OK; i++) {
+        candidate *c = &w->candidates[i];
+        if (!c->is_out || !c->n_rounds || c->row.samples <= 0)
+            continue;
+        c->row.ms *= best->row.ms / best->round_ms[c->n_rounds - 1];
+        status = keep_row(w, c, err);
+        if (status == MX_OK)
+            say_result(w, c);
+    }
+    return status;
 }
 
 /* Successive halving: every round the slower half leaves, and the rest is measured twice as long.
@@ -337,7 +364,7 @@ static mx_status run_rounds(worker *w, mx_error *err)
             w->candidates[i].is_out |= !w->candidates[i].is_model;
         seconds *= 2;
     }
-    return status;
+    return status == MX_OK && !w->must_end ? settle(w, err) : status;
 }
 
 static mx_status say_model(worker *w, mx_error *err)
