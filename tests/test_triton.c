@@ -373,6 +373,8 @@ START_TEST(metadata_has_what_triton_reads)
                                         "triton_version",
                                         "tensordesc_meta",
                                         "shared",
+                                        "global_scratch_size",
+                                        "global_scratch_align",
                                         "profile_scratch_size",
                                         "profile_scratch_align",
                                         "name"};

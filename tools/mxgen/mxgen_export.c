@@ -12,7 +12,7 @@
 #include "gen/target.h"
 #include "templates/mx_triton.h"
 
-/* The Triton whose metadata these are; other releases read what they know of it. */
+/* The Triton whose metadata these are; 3.9, too, finds in it what it asks for. */
 #define TRITON_VERSION "3.6.0"
 
 typedef struct export_args {
@@ -127,13 +127,14 @@ static json_t *export_metadata(const mxgen_spec *spec, uint64_t code_id)
 {
     const mxgen_target *target = spec->target;
     bool is_amd = target->kind == MXGEN_AMDGPU;
-    char hash[17];
+    char hash[17], arch[32];
+    long number = is_amd ? 0 : strtol(target->name + strlen("sm_"), NULL, 10);
     snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)code_id);
-    json_t *chip = is_amd ? json_string(target->name)
-                          : json_integer(strtol(target->name + strlen("sm_"), NULL, 10));
+    snprintf(arch, sizeof(arch), "sm%ld", number);
+    json_t *chip = is_amd ? json_string(target->name) : json_integer(number);
     json_t *meta = json_pack(
         "{s:s, s:{s:s, s:o, s:i}, s:i, s:i, s:i, s:i, s:[], s:b, s:b, s:b, s:s, s:s, s:s, s:[], "
-        "s:[], s:s, s:[s], s:[], s:i, s:i, s:i, s:i, s:b, s:s}",
+        "s:[], s:s, s:[s], s:[], s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:s}",
         "hash", hash, "target", "backend", is_amd ? "hip" : "cuda", "arch", chip, "warp_size",
         target->lanes, "num_warps", MX_TRITON_WARPS, "num_ctas", 1, "num_stages", is_amd ? 2 : 3,
         "warp_size", target->lanes, "extern_libs", "debug", 0, "sanitize_overflow", 0,
@@ -141,8 +142,8 @@ static json_t *export_metadata(const mxgen_spec *spec, uint64_t code_id)
         "triton_version", TRITON_VERSION, "supported_fp8_dtypes",
         "deprecated_fp8_dot_operand_dtypes", "default_dot_input_precision", "ieee",
         "allowed_dot_input_precisions", "ieee", "tensordesc_meta", "max_num_imprecise_acc_default",
-        0, "shared", 0, "profile_scratch_size", 0, "profile_scratch_align", 1,
-        "launch_cooperative_grid", 0, "name", spec->symbol);
+        0, "shared", 0, "global_scratch_size", 0, "global_scratch_align", 1, "profile_scratch_size",
+        0, "profile_scratch_align", 1, "launch_cooperative_grid", 0, "name", spec->symbol);
     if (!meta)
         return NULL;
     if (is_amd)
@@ -151,12 +152,11 @@ static json_t *export_metadata(const mxgen_spec *spec, uint64_t code_id)
                                          "waves_per_eu", 0, "matrix_instr_nonkdim", 0, "kpack", 1,
                                          "allow_flush_denorm", 0, "schedule_hint", "none"));
     else
-        json_object_update_new(
-            meta, json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:i, s:i, s:i, s:[i,i,i]}", "arch",
-                            "sm90", "maxnreg", "ptx_version", "ptx_options", "ir_override",
-                            "enable_reflect_ftz", 0, "launch_pdl", 0, "tmem_size", 0,
-                            "global_scratch_size", 0, "global_scratch_align", 1, "cluster_dims", 1,
-                            1, 1));
+        json_object_update_new(meta,
+                               json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:i, s:[i,i,i]}",
+                                         "arch", arch, "maxnreg", "ptx_version", "ptx_options",
+                                         "ir_override", "enable_reflect_ftz", 0, "launch_pdl", 0,
+                                         "tmem_size", 0, "cluster_dims", 1, 1, 1));
     return meta;
 }
 
