@@ -388,27 +388,92 @@ mxe_value mxe_signed_byte_to_f32_at(mxe *e, mxe_value word, int index)
     return mxe_convert_at(e, word, MXE_F32, true);
 }
 
-mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4])
+mxe_value mxe_gather_bytes_at(mxe *e, const mxe_value words[4], int index)
 {
     for (int i = 0; i < 4; i++) {
-        if (mxe_is_set(e, bytes[i]) && bytes[i].type == MXE_I32)
-            continue;
-        mxe_fail(e, "bytes of an %s, not of an i32", type_name(bytes[i].type));
-        return mxe_poison(e, MXE_I32, true);
+        if (!is_byte_of_word(e, words[i], index))
+            return mxe_poison(e, MXE_I32, true);
     }
     if (e->target->kind != MXGEN_HOST) {
-        LLVMValueRef low = permute_bytes(e, bytes[1].ref, bytes[0].ref, 0x0040);
-        LLVMValueRef high = permute_bytes(e, bytes[3].ref, bytes[2].ref, 0x0040);
+        unsigned two = (unsigned)index | (unsigned)(index + 4) << 4;
+        LLVMValueRef low = permute_bytes(e, words[1].ref, words[0].ref, two);
+        LLVMValueRef high = permute_bytes(e, words[3].ref, words[2].ref, two);
         return mxe_wrap(permute_bytes(e, high, low, 0x5410), MXE_I32, true);
     }
-    mxe_value mask = mxe_const_at(e, MXE_I32, 0xff);
-    mxe_value word = mxe_binary_at(e, MXE_AND, bytes[0], mask);
-    for (int i = 1; i < 4; i++) {
-        mxe_value byte = i < 3 ? mxe_binary_at(e, MXE_AND, bytes[i], mask) : bytes[i];
-        byte = mxe_binary_at(e, MXE_SHL, byte, mxe_const_at(e, MXE_I32, 8 * i));
-        word = mxe_binary_at(e, MXE_OR, word, byte);
+    mxe_value mask = mxe_const_at(e, MXE_I32, 0xff), word = mxe_const_at(e, MXE_I32, 0);
+    for (int i = 0; i < 4; i++) {
+        mxe_value byte = words[i];
+        if (index)
+            byte = mxe_binary_at(e, MXE_LSHR, byte, mxe_const_at(e, MXE_I32, 8 * index));
+        if (i < 3)
+            byte = mxe_binary_at(e, MXE_AND, byte, mask);
+        if (i)
+            byte = mxe_binary_at(e, MXE_SHL, byte, mxe_const_at(e, MXE_I32, 8 * i));
+        word = i ? mxe_binary_at(e, MXE_OR, word, byte) : byte;
     }
     return word;
+}
+
+/* Whether these are i32 on a target that computes with their halves. */
+static bool are_halves(mxe *e, const mxe_value *values, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (!mxe_is_set(e, values[i]))
+            return false;
+        if (values[i].type != MXE_I32 || !mxgen_target_has(e->target, MXGEN_CAP_HALVES)) {
+            mxe_fail(e, "halves of %s on %s", type_name(values[i].type), e->target->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static LLVMValueRef as_halves(mxe *e, mxe_value a, LLVMTypeRef item)
+{
+    return LLVMBuildBitCast(e->builder, a.ref, LLVMVectorType(item, 2), "");
+}
+
+static mxe_value from_halves(mxe *e, LLVMValueRef halves, bool varying)
+{
+    return mxe_wrap(LLVMBuildBitCast(e->builder, halves, e->types[MXE_I32], ""), MXE_I32, varying);
+}
+
+mxe_value mxe_bf16x2_fma_at(mxe *e, mxe_value a, mxe_value b, mxe_value c)
+{
+    const mxe_value values[3] = {a, b, c};
+    LLVMTypeRef bf16 = LLVMBFloatTypeInContext(e->context), type = LLVMVectorType(bf16, 2);
+    if (!are_halves(e, values, 3))
+        return mxe_poison(e, MXE_I32, true);
+    LLVMValueRef args[3] = {as_halves(e, a, bf16), as_halves(e, b, bf16), as_halves(e, c, bf16)};
+    LLVMValueRef sum = mxe_call_intrinsic(e, "llvm.fma", &type, 1, args, 3);
+    return from_halves(e, sum, a.varying || b.varying || c.varying);
+}
+
+mxe_value mxe_u16x2_at(mxe *e, mxe_op op, mxe_value a, mxe_value b)
+{
+    const mxe_value values[2] = {a, b};
+    LLVMTypeRef i16 = e->types[MXE_I16], type = LLVMVectorType(i16, 2);
+    if (!are_halves(e, values, 2))
+        return mxe_poison(e, MXE_I32, true);
+    LLVMValueRef args[2] = {as_halves(e, a, i16), as_halves(e, b, i16)};
+    const char *name = op == MXE_UMIN ? "llvm.umin" : "llvm.umax";
+    return from_halves(e, mxe_call_intrinsic(e, name, &type, 1, args, 2), a.varying || b.varying);
+}
+
+/* What is too large becomes NaN on AMD unless it is limited before. */
+static LLVMValueRef amd_fp8_pair(mxe *e, LLVMValueRef low, LLVMValueRef high, bool is_e5m2)
+{
+    LLVMTypeRef f32 = e->types[MXE_F32];
+    double most = is_e5m2 ? 57344.0 : 448.0;
+    LLVMValueRef values[2] = {low, high};
+    for (int i = 0; i < 2; i++) {
+        LLVMValueRef limits[3] = {values[i], LLVMConstReal(f32, -most), LLVMConstReal(f32, most)};
+        values[i] = mxe_call_intrinsic(e, "llvm.amdgcn.fmed3", &f32, 1, limits, 3);
+    }
+    LLVMValueRef args[4] = {values[0], values[1], mxe_llvm_i32(e, 0),
+                            LLVMConstInt(e->types[MXE_I1], 0, 0)};
+    const char *name = is_e5m2 ? "llvm.amdgcn.cvt.pk.bf8.f32" : "llvm.amdgcn.cvt.pk.fp8.f32";
+    return mxe_call_intrinsic(e, name, NULL, 0, args, 4);
 }
 
 mxe_value mxe_fp8_pair_at(mxe *e, mxe_value low, mxe_value high, bool is_e5m2)
@@ -422,7 +487,26 @@ mxe_value mxe_fp8_pair_at(mxe *e, mxe_value low, mxe_value high, bool is_e5m2)
     }
     if (!mxe_is_set(e, low) || !mxe_is_set(e, high))
         return mxe_poison(e, MXE_I32, true);
+    if (e->target->kind == MXGEN_AMDGPU)
+        return mxe_wrap(amd_fp8_pair(e, low.ref, high.ref, is_e5m2), MXE_I32, true);
     LLVMValueRef args[2] = {high.ref, low.ref};
     mxe_value pair = mxe_wrap(mxe_call_intrinsic(e, name, NULL, 0, args, 2), MXE_I16, true);
     return mxe_convert_at(e, pair, MXE_I32, false);
+}
+
+mxe_value mxe_fp4_eight_at(mxe *e, const mxe_value values[8], mxe_value scale)
+{
+    LLVMValueRef word = mxe_llvm_i32(e, 0);
+    if (!mxgen_target_has(e->target, MXGEN_CAP_FP4)) {
+        mxe_fail(e, "no conversion to FP4 on %s", e->target->name);
+        return mxe_poison(e, MXE_I32, true);
+    }
+    for (int i = 0; i < 8; i += 2) {
+        if (!mxe_is_set(e, values[i]) || !mxe_is_set(e, values[i + 1]) || !mxe_is_set(e, scale))
+            return mxe_poison(e, MXE_I32, true);
+        LLVMValueRef args[5] = {word, values[i].ref, values[i + 1].ref, scale.ref,
+                                mxe_llvm_i32(e, i / 2)};
+        word = mxe_call_intrinsic(e, "llvm.amdgcn.cvt.scalef32.pk.fp4.f32", NULL, 0, args, 5);
+    }
+    return mxe_wrap(word, MXE_I32, true);
 }

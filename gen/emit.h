@@ -189,9 +189,18 @@ mxe_value mxe_signed_byte_to_f32_at(mxe *e, mxe_value word, int index);
  * in two's complement in the sum's low bits. */
 #define MXE_ROUNDER 12582912.0f
 
-/* Four values' low bytes, the first lowest, as one i32. */
-mxe_value mxe_pack_bytes_at(mxe *e, const mxe_value bytes[4]);
-#define mxe_pack_bytes(e, v) mxe_pack_bytes_at(MXE_AT(e), (v))
+/* Four words' bytes number `index`, the first lowest, as one i32; or their low bytes. */
+mxe_value mxe_gather_bytes_at(mxe *e, const mxe_value words[4], int index);
+#define mxe_gather_bytes(e, v, index) mxe_gather_bytes_at(MXE_AT(e), (v), (index))
+#define mxe_pack_bytes(e, v) mxe_gather_bytes_at(MXE_AT(e), (v), 0)
+
+/* Two bf16 or two u16 in an i32, each by itself: a * b + c rounded once, the smaller, the larger.
+ * Targets with MXGEN_CAP_HALVES. */
+mxe_value mxe_bf16x2_fma_at(mxe *e, mxe_value a, mxe_value b, mxe_value c);
+mxe_value mxe_u16x2_at(mxe *e, mxe_op op, mxe_value a, mxe_value b);
+#define mxe_bf16x2_fma(e, a, b, c) mxe_bf16x2_fma_at(MXE_AT(e), (a), (b), (c))
+#define mxe_umin_u16x2(e, a, b) mxe_u16x2_at(MXE_AT(e), MXE_UMIN, (a), (b))
+#define mxe_umax_u16x2(e, a, b) mxe_u16x2_at(MXE_AT(e), MXE_UMAX, (a), (b))
 
 /* Two f32 as OCP's E4M3 or E5M2, the first in the low byte of an i32 that is zero above: nearest
  * even, what is too large saturates, signs of zeros are kept; NaN is some NaN. Targets with
@@ -207,6 +216,11 @@ mxe_value mxe_pack_halves_at(mxe *e, mxe_value low, mxe_value high, mx_dtype dty
  * subnormals kept. */
 mxe_value mxe_mul_halves_at(mxe *e, mxe_value a, mxe_value b, mx_dtype dtype);
 #define mxe_mul_halves(e, a, b, dtype) mxe_mul_halves_at(MXE_AT(e), (a), (b), (dtype))
+
+/* Eight f32, each divided by 2^(exponent field of `scale` - 127), as E2M1 in an i32, the first
+ * lowest: as above. Targets with MXGEN_CAP_FP4. */
+mxe_value mxe_fp4_eight_at(mxe *e, const mxe_value values[8], mxe_value scale);
+#define mxe_fp4_eight(e, values, scale) mxe_fp4_eight_at(MXE_AT(e), (values), (scale))
 
 /* ---- Where am I ---- */
 

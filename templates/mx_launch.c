@@ -26,9 +26,14 @@ bool mx_lanes_fit(const mxgen_spec *spec, int lanes, char *why, size_t why_bytes
 
 bool mx_converts(const mxgen_spec *spec)
 {
-    mx_format format = spec->key.format;
-    bool is_fp8 = format == MX_FORMAT_MXFP8_E4M3 || format == MX_FORMAT_MXFP8_E5M2;
-    return is_fp8 && spec->key.op != MX_OP_FROM && mxgen_target_has(spec->target, MXGEN_CAP_FP8);
+    const mxgen_key *key = &spec->key;
+    bool is_fp8 = key->format == MX_FORMAT_MXFP8_E4M3 || key->format == MX_FORMAT_MXFP8_E5M2;
+    if (key->op == MX_OP_FROM)
+        return false;
+    if (key->format == MX_FORMAT_MXFP4)
+        return mxgen_target_has(spec->target, MXGEN_CAP_FP4) ||
+               (key->dtype == MX_DTYPE_BF16 && mxgen_target_has(spec->target, MXGEN_CAP_HALVES));
+    return is_fp8 && mxgen_target_has(spec->target, MXGEN_CAP_FP8);
 }
 
 unsigned mx_pointer_flags(mx_op op, bool is_output)

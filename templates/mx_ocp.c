@@ -278,6 +278,21 @@ static void convert_words(mxe *e, const mx_shape *shape, const mxe_value *bits, 
     }
 }
 
+/* The same of MXFP4, which takes the scale, too. */
+static void convert_nibbles(mxe *e, const mx_shape *shape, const mxe_value *bits, mxe_value byte,
+                            mxe_value *words)
+{
+    byte = mxe_umin(e, byte, mxe_i32(e, MOST_SCALE));
+    mxe_value scale = mxe_bitcast(e, mxe_shl(e, byte, mxe_i32(e, 23)), MXE_F32);
+    for (int first = 0; first < shape->count; first += 8) {
+        mxe_value values[8];
+        for (int i = 0; i < 8; i++)
+            values[i] = first + i < shape->count ? mxe_bitcast(e, bits[first + i], MXE_F32)
+                                                 : mxe_f32(e, 0.0f);
+        words[first / 8] = mxe_fp4_eight(e, values, scale);
+    }
+}
+
 /* Replaces the codes of elements that were NaN. */
 static void put_nan_codes(mxe *e, const mx_shape *shape, const sizes *x, mxe_value *words)
 {
@@ -308,6 +323,108 @@ static void put_nan_codes(mxe *e, const mx_shape *shape, const sizes *x, mxe_val
         words[i] = mxe_var_get(e, fixed[i]);
 }
 
+/* ---- MXFP4 of bf16, two elements a word ---- */
+
+/* Both halves. */
+static mxe_value twice(mxe *e, uint32_t half)
+{
+    return mxe_i32(e, half << 16 | half);
+}
+
+static mxe_value largest_half(mxe *e, mxe_value *size, int n)
+{
+    mxe_value most = size[0], low;
+    for (int i = 1; i < n; i++)
+        most = mxe_umax_u16x2(e, most, size[i]);
+    low = mxe_shl(e, most, mxe_i32(e, 16));
+    return mxe_umax(e, low, mxe_and(e, most, mxe_i32(e, (int32_t)0xffff0000)));
+}
+
+/* As clean_sizes; size[] has n words. */
+static void clean_halves(mxe *e, mxe_value *size, int n, sizes *out)
+{
+    mxe_var kept[MX_MOST_ELEMENTS / 2], most = mxe_var_new(e, largest_half(e, size, n));
+    mxe_branch branch;
+    mxe_value none = mxe_i32(e, 0), mask = none, inf = mxe_i32(e, F32_INF);
+    for (int i = 0; i < n; i++)
+        kept[i] = mxe_var_new(e, size[i]);
+    out->nan = mxe_var_new(e, mxe_varying(e, none));
+    mxe_if_begin(e, &branch, mxe_any(e, mxe_ult(e, inf, mxe_var_get(e, most))));
+    for (int i = 0; i < 2 * n; i++) {
+        mxe_value half = mxe_i32(e, i % 2 ? (int32_t)0xffff0000 : 0xffff);
+        mxe_value own = mxe_and(e, size[i / 2], half);
+        mxe_value is_nan = mxe_ult(e, inf, i % 2 ? own : mxe_shl(e, own, mxe_i32(e, 16)));
+        mxe_value without = mxe_sub(e, size[i / 2], own);
+        size[i / 2] = mxe_select(e, is_nan, without, size[i / 2]);
+        mask = mxe_or(e, mask, mxe_select(e, is_nan, mxe_i32(e, 1LL << i), none));
+    }
+    mxe_value marked = mxe_select(e, mxe_ne(e, mask, none), mxe_param(e, "nan_amax"), none);
+    mxe_var_set(e, most, mxe_umax(e, largest_half(e, size, n), marked));
+    mxe_var_set(e, out->nan, mask);
+    for (int i = 0; i < n; i++)
+        mxe_var_set(e, kept[i], size[i]);
+    mxe_if_end(e, &branch);
+    for (int i = 0; i < n; i++)
+        size[i] = mxe_var_get(e, kept[i]);
+    out->largest = mxe_var_get(e, most);
+}
+
+/* The lines of round_by_lines; 192 takes the place of MXE_ROUNDER, as bf16 has ones there. */
+static mxe_value round_halves(mxe *e, mxe_value y)
+{
+    static const uint32_t slope[3] = {0x4000, 0x3f80, 0x3f00}, start[3] = {0x4340, 0x4342, 0x4344};
+    mxe_value code = twice(e, 0x4347);
+    for (int k = 2; k >= 0; k--)
+        code =
+            mxe_umin_u16x2(e, mxe_bf16x2_fma(e, y, twice(e, slope[k]), twice(e, start[k])), code);
+    return code;
+}
+
+/* Up to four words of two codes each, 0x4340 + code, as nibbles with the signs of `words`. */
+static mxe_value join_halves(mxe *e, const mxe_value *codes, const mxe_value *words, int n)
+{
+    mxe_value bytes[4], from[4], none = mxe_i32(e, 0);
+    uint32_t rest = 0;
+    for (int i = 0; i < 4; i++) {
+        /* The low byte is 0x44 + the first code + 16 times the second. */
+        bytes[i] = i < n ? mxe_add(e, codes[i], mxe_lshr(e, codes[i], mxe_i32(e, 12))) : none;
+        from[i] = i < n ? words[i] : none;
+        rest |= i < n ? 0x44u << 8 * i : 0;
+    }
+    mxe_value word = mxe_sub(e, mxe_pack_bytes(e, bytes), mxe_i32(e, rest));
+    mxe_value low = mxe_lshr(e, mxe_gather_bytes(e, from, 1), mxe_i32(e, 4));
+    mxe_value high = mxe_and(e, mxe_gather_bytes(e, from, 3), mxe_i32(e, 0x80808080));
+    word = mxe_or(e, word, mxe_and(e, low, mxe_i32(e, 0x08080808)));
+    return mxe_or(e, word, high);
+}
+
+static mxe_value block_amax(mxe *e, const mx_shape *shape, mxe_value own)
+{
+    if (shape->amax.ref)
+        own = mxe_umax(e, own, shape->amax);
+    return mxe_lane_reduce(e, MXE_UMAX, own, shape->lanes);
+}
+
+static void encode_halves(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes)
+{
+    mxe_value words[MX_MOST_ELEMENTS / 2], size[MX_MOST_ELEMENTS / 2], q[MX_MOST_ELEMENTS / 2];
+    int n = shape->count / 2;
+    sizes x;
+    mx_join_words(e, shape->dtype, raw, shape->count, words);
+    for (int i = 0; i < n; i++)
+        size[i] = mxe_and(e, words[i], twice(e, 0x7fff));
+    clean_halves(e, size, n, &x);
+    codes->header = scale_byte(e, shape, block_amax(e, shape, x.largest));
+    mxe_value unscale =
+        mxe_lshr(e, mxe_bitcast(e, unscale_of(e, codes->header), MXE_I32), mxe_i32(e, 16));
+    unscale = mxe_or(e, unscale, mxe_shl(e, unscale, mxe_i32(e, 16)));
+    for (int i = 0; i < n; i++)
+        q[i] = round_halves(e, mxe_mul_halves(e, size[i], unscale, MX_DTYPE_BF16));
+    for (int i = 0; i < n; i += 4)
+        codes->words[i / 4] = join_halves(e, q + i, words + i, n - i < 4 ? n - i : 4);
+    put_nan_codes(e, shape, &x, codes->words);
+}
+
 /* ---- Encode ---- */
 
 static void load_bits(mxe *e, const mx_shape *shape, const mxe_value *raw, mxe_value *bits)
@@ -332,15 +449,18 @@ void mx_ocp_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes
     mxe_value bits[MX_MOST_ELEMENTS], q[MX_MOST_ELEMENTS];
     int64_t rest;
     sizes x;
+    bool converts = shape->hardware && !shape->options, nibbles = code_bits(shape) == 4;
+    if (converts && nibbles && mxgen_target_has(e->target, MXGEN_CAP_HALVES)) {
+        encode_halves(e, shape, raw, codes);
+        return;
+    }
     load_bits(e, shape, raw, bits);
     clean_sizes(e, shape, bits, &x);
-    mxe_value amax = x.largest;
-    if (shape->amax.ref)
-        amax = mxe_umax(e, amax, shape->amax);
-    amax = mxe_lane_reduce(e, MXE_UMAX, amax, shape->lanes);
-    codes->header = scale_byte(e, shape, amax);
+    codes->header = scale_byte(e, shape, block_amax(e, shape, x.largest));
     mxe_value unscale = unscale_of(e, codes->header);
-    if (shape->hardware && is_fp8(shape->format) && !shape->options) {
+    if (converts && nibbles) {
+        convert_nibbles(e, shape, bits, codes->header, codes->words);
+    } else if (converts) {
         convert_words(e, shape, bits, unscale, codes->words);
     } else {
         round_codes(e, shape, &x, unscale, bits, q, &rest);

@@ -746,8 +746,9 @@ static bool explored_ocp(const mxgen_spec *spec, const plan *p, int steps)
     if (p->staged || p->flags || p->warps != 4)
         return false;
     if (p->ragged)
-        return p->map == MAP_DIVIDED && p->lanes_per_block == sharing && p->loads == 2 &&
-               steps == 1 && (p->vec == 1 || p->vec * p->elem_bytes == 16) &&
+        return p->map == MAP_DIVIDED && p->lanes_per_block == sharing && steps == 1 &&
+               ((p->vec == 1 && p->loads == 2) ||
+                (p->vec * p->elem_bytes == 16 && p->loads == 4)) &&
                p->hardware == mx_converts(spec);
     if (p->hardware != mx_converts(spec))
         return p->lanes_per_block == sharing && p->loads == 2 && steps == 1;
@@ -794,6 +795,18 @@ static bool explored(const mxgen_spec *spec)
     return stages ? p.loads == (sharing == 1 ? 1 : 2) : p.loads <= 2;
 }
 
+/* Found on an H200: packing narrow codes, two accesses a lane and four steps, whose scales are then
+ * found once; else single accesses, four in flight. */
+static double cost_ocp(const plan *p, int steps)
+{
+    bool narrow = p->key.op == MX_OP_TO && p->block_bytes < 32 && p->elem_bytes == 2;
+    double cost = p->hardware ? 0.0 : 0.2;
+    if (narrow && !p->ragged)
+        return cost + (p->count * p->elem_bytes > 16 ? 0.0 : 0.02) + (steps == 4 ? 0.0 : 0.005);
+    cost += p->count * p->elem_bytes > 16 ? 0.02 : 0.0;
+    return cost + (p->loads == 4 ? 0.0 : 0.01) + (steps == 1 ? 0.0 : 0.005);
+}
+
 /* Found on an H200 for NVIDIA; elsewhere from what is known of the chips: 16-byte accesses, staged
  * records, lanes side by side, two loads in flight. */
 static double cost(const mxgen_spec *spec)
@@ -805,8 +818,7 @@ static double cost(const mxgen_spec *spec)
     if (spec->target->simd_width > 1)
         return cost + (p.flags ? 0.1 : 0.0) + (p.staged ? 0.05 : 0.0);
     if (mx_format_is_ocp(p.key.format))
-        return cost + (p.hardware ? 0.0 : 0.2) + (p.count * p.elem_bytes > 16 ? 0.02 : 0.0) +
-               (p.loads == 4 ? 0.0 : 0.01) + (steps == 1 ? 0.0 : 0.005);
+        return cost + cost_ocp(&p, steps);
     if (p.key.op != MX_OP_QDQ && !p.staged)
         cost += 0.2;
     if (scattered(&p))

@@ -50,8 +50,9 @@ static plan plan_of(const mxgen_spec *spec)
     p.elem_bytes = mx_dtype_get(spec->key.dtype)->bytes;
     p.record_align = mx_record_align(spec->key.format);
     p.image_bytes = p.block_m * p.block_bytes;
-    /* 16-byte copies need images aligned to 16. */
-    p.column_bytes = p.image_bytes + (p.staged == STAGED_CHUNKS ? CHUNK : COLUMN_PAD);
+    /* Images must be aligned to the accesses: of chunks, or of records. */
+    int pad = p.staged == STAGED_CHUNKS ? CHUNK : p.record_align;
+    p.column_bytes = p.image_bytes + (pad > COLUMN_PAD ? pad : COLUMN_PAD);
     p.flags = mxgen_spec_param(spec, "CACHE") == 1 ? MXE_STREAM : 0;
     return p;
 }
@@ -412,7 +413,8 @@ static void tile_on_gpu(mxe *e, const plan *p, tile *t)
 static void columns_on_host(mxe *e, const plan *p, const tile *t, mxe_value block)
 {
     mxe_loop loop;
-    place at = {.block = block, .slot = block, .rows = rows_of(e, p, t, block), .live = mxe_always()};
+    place at = {
+        .block = block, .slot = block, .rows = rows_of(e, p, t, block), .live = mxe_always()};
     mxe_value columns = mxe_zext(e, t->columns, MXE_I64);
     mxe_value whole = mxe_and(e, columns, mxe_i64(e, ~(int64_t)(p->lanes - 1)));
     mxe_value n = mxe_for_begin(e, &loop, mxe_i64(e, 0), whole, mxe_i64(e, p->lanes));

@@ -593,7 +593,7 @@ void conform_run_ocp_pairs(conform *run)
 /* Memory of every layout, with and without options: reaches what the rest left. */
 void conform_run_ocp_reach(conform *run)
 {
-    static const int64_t flat[] = {9, 16 * N}, tiles[] = {17 * N, 192};
+    static const int64_t flat[] = {9, 16 * N}, tiles[] = {20 * N, 192};
     const conform_options *options = conform_get_options(run);
     for (uint64_t i = 0; i < (uint64_t)FORMATS * MX_DTYPE_COUNT * MX_LAYOUT_COUNT * 2; i++) {
         mx_layout layout = (mx_layout)(i / ((uint64_t)FORMATS * MX_DTYPE_COUNT) % MX_LAYOUT_COUNT);
