@@ -2,6 +2,7 @@
  * the host and on a simulated chip; and what is said of files that are wrong. */
 #include <check.h>
 #include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -336,6 +337,78 @@ START_TEST(host_variants)
     ck_assert_str_eq(mxrt_kernel_variant(rig_find(&r, "scale"), 0), names[5]);
     ck_assert_ptr_null(mxrt_kernel_variant(rig_find(&r, "scale"), 1));
     rig_close(&r);
+}
+END_TEST
+
+/* ---- Packs ---- */
+
+/* Kernels of a file beside ours: readers that know nothing of them see ours only. */
+START_TEST(built_with_ours)
+{
+    rig r;
+    cli_run run;
+    mxrt_pack *pack = NULL;
+    mxrt_pack_kernel_info info;
+    write_text("s.ll", scaled_ir);
+    write_text("s.json", scaled_json);
+    mxgen_ok("build --target host-x86-64-v3 --op to --format mx4 --dtype f32 --layout flat "
+             "--max-rank 1 -o @p @s.ll");
+    char *path = cli_temp_path(temp_dir, "p");
+    ck_assert_msg(!mxrt_pack_open(path, &pack, &r.err), "%s", r.err.message);
+    ck_assert_uint_eq(mxrt_pack_variant_count(pack), 1);
+    ck_assert_uint_eq(mxrt_pack_kernel_count(pack), 6);
+    ck_assert_int_eq(mxrt_pack_kernel_at(pack, 5, &info, &r.err), MX_OK);
+    ck_assert_str_eq(info.kernel, "scale");
+    ck_assert_str_eq(info.symbol, "scale_8");
+    ck_assert_int_eq(info.rank, 5);
+    ck_assert_int_eq(mxrt_pack_kernel_at(pack, 6, &info, &r.err), MX_ERR_INVALID);
+    mxrt_pack_close(pack);
+    rig_open(&r, "host", "p");
+    check_scale(&r, "scale", 14, 3, 2 + 7);
+    rig_close(&r);
+    mxgen(&run, "list @p");
+    ck_assert_msg(strstr(run.out, "scale_STEP_8_OP_fadd") != NULL, "%s", run.out);
+    cli_run_finish(&run);
+    mxgen(&run, "show scale --pack @p");
+    ck_assert_msg(strstr(run.out, "kernel  scale_STEP_2_OP_fmul\n") != NULL, "%s", run.out);
+    cli_run_finish(&run);
+    free(path);
+}
+END_TEST
+
+/* What SQL makes of a pack's kernels must be refused, or not be seen at all. */
+static void damaged(const char *sql, const char *message)
+{
+    rig r;
+    sqlite3 *db = NULL;
+    mxrt_pack *pack = NULL;
+    char *path = cli_temp_path(temp_dir, "d");
+    mxgen_ok("compile @k.ll --target host-x86-64-v3 -o @d");
+    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_close(db), SQLITE_OK);
+    mx_status status = mxrt_pack_open(path, &pack, &r.err);
+    ck_assert_msg(status == MX_ERR_CORRUPT && strstr(r.err.message, message) != NULL,
+                  "%s: status %d, %s", sql, (int)status, r.err.message);
+    free(path);
+}
+
+START_TEST(damage)
+{
+    write_text("k.ll", host_ir);
+    damaged("UPDATE kernel SET name='other'", "checksum of its kernels");
+    damaged("UPDATE kernel SET launch=replace(launch, '\"f32\"', '\"f64\"')", "\"kind\" must be");
+    damaged("UPDATE kernel SET launch=replace(launch, '\"value\":\"n\"', '\"value\":\"m\"')",
+            "an unknown variable");
+    damaged("UPDATE kernel SET launch='[]'", "not an object");
+    damaged("UPDATE kernel SET rules='[{\"rule\":\"r\",\"when\":\"f > 0\"}]'",
+            "an unknown variable");
+    damaged("UPDATE kernel SET object=7", "needs object 7");
+    damaged("UPDATE kernel SET target='gfx942'", "its object for");
+    damaged("DELETE FROM kernel", "checksum of its kernels");
+    damaged("DELETE FROM meta WHERE key='kernel_checksum'", "checksum of its rows");
+    damaged("DROP TABLE kernel", "its table \"kernel\" is missing");
+    damaged("ALTER TABLE kernel ADD COLUMN x INTEGER", "is missing or not the one of version");
 }
 END_TEST
 
@@ -730,6 +803,8 @@ int main(void)
     tcase_add_checked_fixture(runs, setup, teardown);
     tcase_add_test(runs, host_without_json);
     tcase_add_test(runs, host_variants);
+    tcase_add_test(runs, built_with_ours);
+    tcase_add_test(runs, damage);
     tcase_add_test(runs, triton_on_chip);
     if (getenv("MX_TEST_MLIR")) {
         tcase_add_test(runs, mlir_on_host);

@@ -5,6 +5,8 @@
 #include <argp.h>
 #include <jansson.h>
 
+#include <mxgen/kernel.h>
+
 #include "gen/gen.h"
 
 /* Exit codes. Bad input is CLI_EXIT_FAILURE; a command line that cannot be read, CLI_EXIT_USAGE. */
@@ -95,6 +97,9 @@ mx_status cli_variant_from_spec(const mxgen_spec *spec, cli_variant *out, mx_err
 /* `target` may be NULL if only one target of the pack has the name. */
 mx_status cli_variant_from_pack(const char *path, const char *target, const char *name,
                                 cli_variant *out, mx_error *err);
+/* A kernel written by others as far as it is like ours: its op is "kernel", and it has no other
+ * key. */
+mxrt_variant_info cli_kernel_as_variant(const mxrt_pack_kernel_info *kernel);
 void cli_variant_finish(cli_variant *variant); /* takes a zeroed one, too */
 
 /* ---- Output (cli_output.c) ---- */

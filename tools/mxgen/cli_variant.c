@@ -4,7 +4,6 @@
 
 #include <mxgen/error.h>
 #include <mxgen/pack.h>
-#include <mxgen/rt.h>
 
 #include "cli.h"
 
@@ -192,6 +191,53 @@ static int64_t cli_name_distance(const mxrt_variant_info *info, const char *name
     return 1 + ((int64_t)layout << 32) + info->rank;
 }
 
+mxrt_variant_info cli_kernel_as_variant(const mxrt_pack_kernel_info *kernel)
+{
+    return (mxrt_variant_info){.target = kernel->target,
+                               .op = "kernel",
+                               .format = "",
+                               .dtype = "",
+                               .profile = "",
+                               .layout = "",
+                               .name = kernel->name,
+                               .symbol = kernel->symbol,
+                               .params_json = kernel->params_json,
+                               .rules_json = kernel->rules_json,
+                               .launch_json = kernel->launch_json,
+                               .info_json = kernel->info_json,
+                               .object_kind = kernel->object_kind,
+                               .rank = kernel->rank,
+                               .object_id = kernel->object_id,
+                               .object_bytes = kernel->object_bytes};
+}
+
+/* Of the kernels written by others: by the name of one variant, or of all, then the first. */
+static mx_status cli_find_kernel(const mxrt_pack *pack, const char *path, const char *target,
+                                 const char *name, mxrt_variant_info *out, mx_error *err)
+{
+    int found = 0;
+    size_t count = mxrt_pack_kernel_count(pack);
+    for (size_t i = 0; i < count; i++) {
+        mxrt_pack_kernel_info kernel;
+        mx_status status = mxrt_pack_kernel_at(pack, i, &kernel, err);
+        if (status != MX_OK)
+            return status;
+        if ((strcmp(kernel.name, name) && strcmp(kernel.kernel, name)) ||
+            (target && strcmp(kernel.target, target)))
+            continue;
+        if (found && strcmp(kernel.target, out->target))
+            return mx_fail(err, MX_ERR_INVALID,
+                           "%s has \"%s\" for %s and for %s: choose with --target", path, name,
+                           out->target, kernel.target);
+        if (!found || kernel.rank < out->rank)
+            *out = cli_kernel_as_variant(&kernel);
+        found = 1;
+    }
+    return found ? MX_OK
+                 : mx_fail(err, MX_ERR_NOT_FOUND, "%s has no kernel \"%s\"%s%s: see mxgen list",
+                           path, name, target ? " for " : "", target ? target : "");
+}
+
 /* The variant that answers best to the name, in `target` if that is given. */
 static mx_status cli_find_in_pack(const mxrt_pack *pack, const char *path, const char *target,
                                   const char *name, mxrt_variant_info *out, mx_error *err)
@@ -216,8 +262,7 @@ static mx_status cli_find_in_pack(const mxrt_pack *pack, const char *path, const
         best = distance;
     }
     if (best < 0)
-        return mx_fail(err, MX_ERR_NOT_FOUND, "%s has no kernel \"%s\"%s%s: see mxgen list", path,
-                       name, target ? " for " : "", target ? target : "");
+        return cli_find_kernel(pack, path, target, name, out, err);
     return MX_OK;
 }
 

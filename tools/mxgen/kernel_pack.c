@@ -19,13 +19,13 @@ typedef struct variant {
     char *text; /* with parameters replaced; NULL: the file's */
 } variant;
 
-typedef struct work {
+struct kernel_pack {
     const kernel_file *file;
     const kernel_pack_options *options;
     variant *variants;
     kernel_job *jobs; /* as many */
     size_t n;
-} work;
+};
 
 static mx_status fail_memory(mx_error *err)
 {
@@ -34,7 +34,7 @@ static mx_status fail_memory(mx_error *err)
 
 /* ---- Work ---- */
 
-static mx_status ready(work *w, size_t index, mxgen_stage stage, mx_error *err)
+static mx_status ready(kernel_pack *w, size_t index, mxgen_stage stage, mx_error *err)
 {
     variant *v = &w->variants[index];
     kernel_job *job = &w->jobs[index];
@@ -63,8 +63,8 @@ static mx_status ready(work *w, size_t index, mxgen_stage stage, mx_error *err)
     return MX_OK;
 }
 
-static mx_status add_target(work *w, const mxgen_target *target, size_t most, mxgen_stage stage,
-                            mx_error *err)
+static mx_status add_target(kernel_pack *w, const mxgen_target *target, size_t most,
+                            mxgen_stage stage, mx_error *err)
 {
     kernel_choice *choices = NULL;
     size_t n = 0;
@@ -90,7 +90,7 @@ static mx_status add_target(work *w, const mxgen_target *target, size_t most, mx
     return status;
 }
 
-static mx_status prepare(work *w, size_t most, mxgen_stage stage, mx_error *err)
+static mx_status prepare(kernel_pack *w, size_t most, mxgen_stage stage, mx_error *err)
 {
     mx_status status = MX_OK;
     for (size_t i = 0; i < w->options->n_targets && status == MX_OK; i++)
@@ -101,7 +101,7 @@ static mx_status prepare(work *w, size_t most, mxgen_stage stage, mx_error *err)
     return status;
 }
 
-static void work_finish(work *w)
+static void work_finish(kernel_pack *w)
 {
     for (size_t i = 0; i < w->n; i++) {
         kernel_launch_finish(&w->variants[i].launch);
@@ -132,8 +132,8 @@ static char *variant_name(const kernel_file *file, const kernel_choice *choice, 
     return name;
 }
 
-static mx_status add_row(const work *w, const variant *v, const json_t *compiled, int64_t object_id,
-                         int64_t rank, mxgen_pack_writer *writer, mx_error *err)
+static mx_status add_row(const kernel_pack *w, const variant *v, const json_t *compiled,
+                         int64_t object_id, int64_t rank, mxgen_pack_writer *writer, mx_error *err)
 {
     const char *symbol = json_string_value(json_object_get(compiled, "symbol"));
     const char *kernel = json_string_value(json_object_get(w->file->json, "kernel"));
@@ -181,7 +181,7 @@ static const char *object_kind(const mxgen_target *target)
 }
 
 /* The place among the variants of its target: by cost, then in order of the parameters' values. */
-static int64_t rank_of(const work *w, size_t index)
+static int64_t rank_of(const kernel_pack *w, size_t index)
 {
     const variant *mine = &w->variants[index];
     int64_t rank = 0;
@@ -193,7 +193,7 @@ static int64_t rank_of(const work *w, size_t index)
     return rank;
 }
 
-static mx_status add_object(const work *w, size_t index, mxgen_pack_writer *writer,
+static mx_status add_object(const kernel_pack *w, size_t index, mxgen_pack_writer *writer,
                             kernel_pack_stats *stats, mx_error *err)
 {
     const variant *v = &w->variants[index];
@@ -212,23 +212,44 @@ static mx_status add_object(const work *w, size_t index, mxgen_pack_writer *writ
     return status;
 }
 
-mx_status kernel_pack_add(const kernel_file *file, const kernel_pack_options *options,
-                          mxgen_pack_writer *writer, kernel_pack_stats *stats, mx_error *err)
+mx_status kernel_pack_compile(const kernel_file *file, const kernel_pack_options *options,
+                              kernel_pack **out, mx_error *err)
 {
-    work w = {.file = file, .options = options};
-    mx_status status = prepare(&w, SIZE_MAX / sizeof(variant) / 2, MXGEN_STAGE_OBJECT, err);
+    kernel_pack *w = calloc(1, sizeof(*w));
+    if (!w)
+        return fail_memory(err);
+    w->file = file;
+    w->options = options;
+    mx_status status = prepare(w, SIZE_MAX / sizeof(variant) / 2, MXGEN_STAGE_OBJECT, err);
     if (status == MX_OK)
-        status = kernel_jobs_run(w.jobs, w.n, options->n_parallel, err);
-    for (size_t i = 0; i < w.n && status == MX_OK; i++)
-        status = add_object(&w, i, writer, stats, err);
-    work_finish(&w);
+        status = kernel_jobs_run(w->jobs, w->n, options->n_parallel, err);
+    if (status == MX_OK)
+        *out = w;
+    else
+        kernel_pack_destroy(w);
     return status;
+}
+
+mx_status kernel_pack_write(const kernel_pack *w, mxgen_pack_writer *writer,
+                            kernel_pack_stats *stats, mx_error *err)
+{
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < w->n && status == MX_OK; i++)
+        status = add_object(w, i, writer, stats, err);
+    return status;
+}
+
+void kernel_pack_destroy(kernel_pack *w)
+{
+    if (w)
+        work_finish(w);
+    free(w);
 }
 
 mx_status kernel_pack_show(const kernel_file *file, const kernel_pack_options *options,
                            mxgen_stage stage, mxgen_foreign_output *out, mx_error *err)
 {
-    work w = {.file = file, .options = options};
+    kernel_pack w = {.file = file, .options = options};
     mx_status status = prepare(&w, 1, stage, err);
     if (status == MX_OK)
         status = kernel_jobs_run(w.jobs, 1, 1, err);

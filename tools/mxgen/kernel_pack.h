@@ -17,9 +17,17 @@ typedef struct kernel_pack_options {
     size_t n_parallel;
 } kernel_pack_options;
 
-/* Compiles every choice that applies for every target, and adds object and row of each. */
-mx_status kernel_pack_add(const kernel_file *file, const kernel_pack_options *options,
-                          mxgen_pack_writer *writer, kernel_pack_stats *stats, mx_error *err);
+/* A file's kernels, compiled. */
+typedef struct kernel_pack kernel_pack;
+
+/* Compiles every choice that applies for every target. The file must outlive the result. Before LLVM
+ * is used in this process: children would inherit its threads' locks, not its threads. */
+mx_status kernel_pack_compile(const kernel_file *file, const kernel_pack_options *options,
+                              kernel_pack **out, mx_error *err);
+/* Adds object and row of each. */
+mx_status kernel_pack_write(const kernel_pack *kernels, mxgen_pack_writer *writer,
+                            kernel_pack_stats *stats, mx_error *err);
+void kernel_pack_destroy(kernel_pack *kernels); /* takes NULL */
 
 /* The IR or assembly of the first choice, for the first target. */
 mx_status kernel_pack_show(const kernel_file *file, const kernel_pack_options *options,

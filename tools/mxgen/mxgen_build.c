@@ -8,8 +8,13 @@
 #include <mxgen/error.h>
 
 #include "cli.h"
+#include "kernel_pack.h"
+
+enum { BUILD_MOST_FILES = 64 };
 
 typedef struct build_args {
+    const char *files[BUILD_MOST_FILES + 1]; /* one more than allowed, so that it is noticed */
+    size_t n_files;
     const char *targets, *ops, *formats, *dtypes, *layouts, *profiles, *max_rank, *threads, *ptxas,
         *codegen, *comgr, *output;
 } build_args;
@@ -89,9 +94,12 @@ static error_t build_parse(int key, char *arg, struct argp_state *state)
         args->output = arg;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "too many arguments");
+        if (args->n_files <= BUILD_MOST_FILES)
+            args->files[args->n_files++] = arg;
         return 0;
     case ARGP_KEY_END:
+        if (args->n_files > BUILD_MOST_FILES)
+            argp_error(state, "more than %d files", BUILD_MOST_FILES);
         if (!args->output)
             argp_error(state, "-o FILE is missing");
         return 0;
@@ -173,8 +181,47 @@ static mx_status build_find_comgr(const cli_selection *selection, const build_ar
     return MX_OK;
 }
 
+/* Kernels written by others, besides ours: compiled first, stored last. */
+typedef struct build_files {
+    size_t n;
+    kernel_file files[BUILD_MOST_FILES];
+    kernel_pack *kernels[BUILD_MOST_FILES];
+    kernel_pack_stats stats;
+} build_files;
+
+static mx_status build_compile_files(const build_args *args, const kernel_pack_options *options,
+                                     build_files *files, mx_error *err)
+{
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < args->n_files && status == MX_OK; i++) {
+        status = kernel_file_open(args->files[i], NULL, 0, &files->files[i], err);
+        if (status == MX_OK)
+            files->n++;
+        if (status == MX_OK)
+            status = kernel_pack_compile(&files->files[i], options, &files->kernels[i], err);
+    }
+    return status;
+}
+
+static mx_status build_add_files(void *user, struct mxgen_pack_writer *writer, mx_error *err)
+{
+    build_files *files = user;
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < files->n && status == MX_OK; i++)
+        status = kernel_pack_write(files->kernels[i], writer, &files->stats, err);
+    return status;
+}
+
+static void build_close_files(build_files *files)
+{
+    for (size_t i = 0; i < files->n; i++) {
+        kernel_pack_destroy(files->kernels[i]);
+        kernel_file_close(&files->files[i]);
+    }
+}
+
 static void build_print(const mxgen_build_stats *stats, const mxgen_ptxas *ptxas,
-                        const mxgen_comgr *comgr, const char *path)
+                        const mxgen_comgr *comgr, const build_files *files, const char *path)
 {
     struct rusage usage = {0};
     struct stat file = {0};
@@ -190,6 +237,8 @@ static void build_print(const mxgen_build_stats *stats, const mxgen_ptxas *ptxas
     if (stats->n_comgr)
         printf(", %zu of the objects by comgr %s, LLVM %s", stats->n_comgr, comgr->interface,
                comgr->llvm);
+    if (files->n)
+        printf(", %zu kernels of %zu files", files->stats.n_variants, files->n);
     printf("\n");
 }
 
@@ -198,8 +247,9 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
     static const struct argp argp = {
         .options = build_options,
         .parser = build_parse,
-        .args_doc = "-o FILE",
-        .doc = "Generates kernels and stores them in a pack. FILE is replaced whole or not at all.",
+        .args_doc = "-o FILE [KERNEL.mlir|KERNEL.ll|KERNEL.bc ..]",
+        .doc = "Generates kernels and stores them in a pack, with those of files written by others "
+               "(see mxgen compile). FILE is replaced whole or not at all.",
     };
     build_args args = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &args))
@@ -223,7 +273,19 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
     if (status != MX_OK)
         return status;
 
+    const long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const kernel_pack_options file_options = {
+        .targets = selection.targets,
+        .n_targets = selection.n_targets,
+        .n_parallel = n_threads     ? (size_t)n_threads
+                      : n_cores > 0 ? (size_t)n_cores
+                                    : 1,
+    };
+    static build_files files;
+    status = build_compile_files(&args, &file_options, &files, err);
     const mxgen_build_options options = {
+        .add = build_add_files,
+        .add_user = &files,
         .targets = selection.targets,
         .n_targets = selection.n_targets,
         .filter =
@@ -247,8 +309,10 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
         .progress = isatty(STDERR_FILENO) ? build_progress : NULL,
     };
     mxgen_build_stats stats = {0};
-    status = mxgen_build_pack(&options, args.output, &stats, err);
     if (status == MX_OK)
-        build_print(&stats, &ptxas, &comgr, args.output);
+        status = mxgen_build_pack(&options, args.output, &stats, err);
+    if (status == MX_OK)
+        build_print(&stats, &ptxas, &comgr, &files, args.output);
+    build_close_files(&files);
     return status;
 }

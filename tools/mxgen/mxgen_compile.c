@@ -78,9 +78,13 @@ static mx_status compile_one(const compile_args *args, const char *path,
                              kernel_pack_stats *stats, mx_error *err)
 {
     kernel_file file = {0};
+    kernel_pack *kernels = NULL;
     mx_status status = kernel_file_open(path, args->params, args->n_params, &file, err);
     if (status == MX_OK)
-        status = kernel_pack_add(&file, options, writer, stats, err);
+        status = kernel_pack_compile(&file, options, &kernels, err);
+    if (status == MX_OK)
+        status = kernel_pack_write(kernels, writer, stats, err);
+    kernel_pack_destroy(kernels);
     kernel_file_close(&file);
     return status;
 }

@@ -6,7 +6,6 @@
 
 #include <mxgen/error.h>
 #include <mxgen/pack.h>
-#include <mxgen/rt.h>
 
 #include "cli.h"
 
@@ -161,6 +160,14 @@ static mx_status list_visit(const mxrt_pack *pack, const char *target, list_visi
     for (size_t i = 0; status == MX_OK && i < count; i++) {
         mxrt_variant_info variant;
         status = mxrt_pack_variant(pack, i, &variant, err);
+        if (status == MX_OK && (!target || !strcmp(target, variant.target)))
+            status = visit(&variant, state, err);
+    }
+    count = mxrt_pack_kernel_count(pack);
+    for (size_t i = 0; status == MX_OK && i < count; i++) {
+        mxrt_pack_kernel_info kernel;
+        status = mxrt_pack_kernel_at(pack, i, &kernel, err);
+        mxrt_variant_info variant = cli_kernel_as_variant(&kernel);
         if (status == MX_OK && (!target || !strcmp(target, variant.target)))
             status = visit(&variant, state, err);
     }
