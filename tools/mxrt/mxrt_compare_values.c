@@ -1,5 +1,6 @@
 #include "mxrt_compare.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -98,38 +99,106 @@ static void widen(st_dtype dtype, const void *data, double *to, int64_t n)
 
 /* ---- Bits ---- */
 
+/* Elements of `bytes` that differ; the compiler makes vectors of the loops. */
+static int64_t count_changed(const void *a, const void *b, int64_t n, int64_t bytes)
+{
+    uint32_t changed = 0;
+    switch (bytes) {
+    case 1:
+        for (int64_t i = 0; i < n; i++)
+            changed += ((const uint8_t *)a)[i] != ((const uint8_t *)b)[i];
+        break;
+    case 2:
+        for (int64_t i = 0; i < n; i++)
+            changed += ((const uint16_t *)a)[i] != ((const uint16_t *)b)[i];
+        break;
+    case 4:
+        for (int64_t i = 0; i < n; i++)
+            changed += ((const uint32_t *)a)[i] != ((const uint32_t *)b)[i];
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            changed += ((const uint64_t *)a)[i] != ((const uint64_t *)b)[i];
+        break;
+    }
+    return changed;
+}
+
+static uint64_t word_at(const unsigned char *from, int64_t left_bytes)
+{
+    uint64_t word = 0;
+    memcpy(&word, from, left_bytes < 8 ? (size_t)left_bytes : 8);
+    return word;
+}
+
 static void count_bits(compare_sums *sums, const unsigned char *a, const unsigned char *b,
                        int64_t n, int64_t bytes)
 {
     if (!memcmp(a, b, (size_t)(n * bytes)))
         return;
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t x = 0, y = 0;
-        memcpy(&x, a + i * bytes, (size_t)bytes);
-        memcpy(&y, b + i * bytes, (size_t)bytes);
-        sums->changed += x != y;
-        sums->changed_bits += __builtin_popcountll(x ^ y);
+    sums->changed += count_changed(a, b, n, bytes);
+    for (int64_t at = 0; at < n * bytes; at += 8) {
+        int64_t left = n * bytes - at;
+        sums->changed_bits += __builtin_popcountll(word_at(a + at, left) ^ word_at(b + at, left));
     }
 }
 
 /* ---- Values ---- */
 
-static void add_values(compare_sums *sums, const double *a, const double *b, int64_t n)
+/* Where x is NaN or infinite. */
+static int is_odd(double x)
 {
-    double signal = 0, noise = 0, most = sums->max_error;
+    return !(fabs(x) <= DBL_MAX);
+}
+
+static int64_t count_odd(const double *a, const double *b, int64_t n)
+{
     int64_t odd = 0;
-    for (int64_t i = 0; i < n; i++) {
-        int finite = isfinite(a[i]) && isfinite(b[i]);
-        double x = finite ? a[i] : 0, error = finite ? fabs(a[i] - b[i]) : 0;
-        odd += !finite && !(isnan(a[i]) && isnan(b[i])) && a[i] != b[i];
-        signal += x * x;
-        noise += error * error;
-        most = error > most ? error : most;
+    for (int64_t i = 0; i < n; i++)
+        odd += (is_odd(a[i]) || is_odd(b[i])) && !(isnan(a[i]) && isnan(b[i])) && a[i] != b[i];
+    return odd;
+}
+
+/* Sums in lanes, so that vector units can add them in this order. What is not finite has been made
+ * zero. */
+static void add_finite(compare_sums *sums, const double *a, const double *b, int64_t n)
+{
+    enum { LANES = 4 };
+    double signal[LANES] = {0}, noise[LANES] = {0}, most[LANES] = {0};
+    for (int64_t i = 0; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            double error = fabs(a[i + k] - b[i + k]);
+            signal[k] += a[i + k] * a[i + k];
+            noise[k] += error * error;
+            most[k] = error > most[k] ? error : most[k];
+        }
     }
-    sums->signal += signal;
-    sums->noise += noise;
-    sums->max_error = most;
-    sums->not_finite += odd;
+    for (int64_t i = n - n % LANES; i < n; i++) {
+        double error = fabs(a[i] - b[i]);
+        signal[0] += a[i] * a[i];
+        noise[0] += error * error;
+        most[0] = error > most[0] ? error : most[0];
+    }
+    for (int k = 0; k < LANES; k++) {
+        sums->signal += signal[k];
+        sums->noise += noise[k];
+        sums->max_error = fmax(sums->max_error, most[k]);
+    }
+}
+
+static void add_values(compare_sums *sums, double *a, double *b, int64_t n)
+{
+    int64_t odd = 0;
+    for (int64_t i = 0; i < n; i++)
+        odd += is_odd(a[i]) | is_odd(b[i]);
+    if (odd) {
+        sums->not_finite += count_odd(a, b, n);
+        for (int64_t i = 0; i < n; i++) {
+            if (is_odd(a[i]) || is_odd(b[i]))
+                a[i] = b[i] = 0;
+        }
+    }
+    add_finite(sums, a, b, n);
 }
 
 /* Values of different types: one NaN is as good as another. */
@@ -158,9 +227,9 @@ void compare_add(compare_sums *sums, st_dtype a_type, const void *a, st_dtype b_
             continue;
         widen(a_type, pa, x, part);
         widen(b_type, pb, y, part);
-        add_values(sums, x, y, part);
         if (a_type != b_type)
             sums->changed += count_unequal(x, y, part);
+        add_values(sums, x, y, part);
     }
 }
 
