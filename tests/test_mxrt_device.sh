@@ -22,6 +22,20 @@ for axis in -1 0; do
     cmp host.q chip.q
     cmp host.d chip.d
 done
+# The OCP formats have scales apart; with options that take a whole tensor at once, too.
+"$mxgen" build --target gfx942 --format mxfp4 --max-rank 1 -o ocp.mxdb >build.log
+chip=(--quiet --device hip:0 --pack ocp.mxdb)
+for options in '--axis -1' '--axis 0 --max-memory 20K' '--tiles' '--rounding stochastic --seed 3'; do
+    # shellcheck disable=SC2086
+    set -- -f mxfp4 $options
+    "$mxrt" quantize in.safetensors -o host.q --quiet "$@"
+    "$mxrt" quantize in.safetensors -o chip.q "${chip[@]}" "$@"
+    "$mxrt" dequantize chip.q -o chip.d "${chip[@]}"
+    "$mxrt" qdq in.safetensors -o chip.r "${chip[@]}" "$@"
+    cmp host.q chip.q
+    "$mxrt" compare host.q chip.d --quiet
+    "$mxrt" compare chip.r chip.q "${chip[@]}"
+done
 "$mxrt" report in.safetensors --format mx6 --seconds 0 --device hip:0 --pack kernels.mxdb \
     --include 'marred|conv' --json | grep -q '"tensor":null'
 # The simulator counts: 64 blocks are one wave of four lanes a block, or more.
