@@ -8,6 +8,7 @@ import torch
 import mxrt
 
 DEVICE = torch.device(os.environ.get("MX_TEST_DEVICE", "cpu"))
+BACKEND = os.environ.get("MX_TEST_BACKEND", "inductor" if DEVICE.type == "cuda" else "aot_eager")
 QUANTISED = ("mxfp4", "mxfp8e4m3", "mxfp8e5m2")
 
 
@@ -150,7 +151,7 @@ class Experts(Device):
     def test_compiled(self):
         torch._dynamo.reset()
         x, weight, offsets = self.inputs()
-        run = torch.compile(mxrt.grouped_linear, fullgraph=True, backend="aot_eager")
+        run = torch.compile(mxrt.grouped_linear, fullgraph=True, backend=BACKEND)
         run(x, weight, offsets).square().sum().backward()
         compiled = x.grad, weight.grad
         x.grad = weight.grad = None
