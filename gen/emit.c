@@ -328,7 +328,7 @@ mxe_value mxe_small_to_f32_at(mxe *e, mxe_value a)
 
 /* Chooses bytes of two words: on both vendors' GPUs one instruction. The selector's nibbles count
  * bytes of `low` from 0 and of `high` from 4. */
-static LLVMValueRef permute_bytes(mxe *e, LLVMValueRef high, LLVMValueRef low, unsigned selector)
+LLVMValueRef mxe_permute_bytes(mxe *e, LLVMValueRef high, LLVMValueRef low, unsigned selector)
 {
     if (e->target->kind == MXGEN_NVPTX) {
         LLVMValueRef args[3] = {low, high, mxe_llvm_i32(e, selector)};
@@ -361,7 +361,7 @@ mxe_value mxe_byte_to_f32_at(mxe *e, mxe_value word, int index, int bias)
     float offset = (float)-bias;
     if (e->target->kind == MXGEN_NVPTX) {
         LLVMValueRef bits = mxe_llvm_i32(e, 0x4b000000);
-        bits = permute_bytes(e, bits, word.ref, 0x7540 + (unsigned)index);
+        bits = mxe_permute_bytes(e, bits, word.ref, 0x7540 + (unsigned)index);
         number = mxe_bitcast_at(e, mxe_wrap(bits, MXE_I32, word.varying), MXE_F32);
         offset -= magic;
     } else {
@@ -396,9 +396,9 @@ mxe_value mxe_gather_bytes_at(mxe *e, const mxe_value words[4], int index)
     }
     if (e->target->kind != MXGEN_HOST) {
         unsigned two = (unsigned)index | (unsigned)(index + 4) << 4;
-        LLVMValueRef low = permute_bytes(e, words[1].ref, words[0].ref, two);
-        LLVMValueRef high = permute_bytes(e, words[3].ref, words[2].ref, two);
-        return mxe_wrap(permute_bytes(e, high, low, 0x5410), MXE_I32, true);
+        LLVMValueRef low = mxe_permute_bytes(e, words[1].ref, words[0].ref, two);
+        LLVMValueRef high = mxe_permute_bytes(e, words[3].ref, words[2].ref, two);
+        return mxe_wrap(mxe_permute_bytes(e, high, low, 0x5410), MXE_I32, true);
     }
     mxe_value mask = mxe_const_at(e, MXE_I32, 0xff), word = mxe_const_at(e, MXE_I32, 0);
     for (int i = 0; i < 4; i++) {

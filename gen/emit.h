@@ -240,7 +240,7 @@ mxe_value mxe_uniform_at(mxe *e, mxe_value a);
 
 typedef struct mxe_loop {
     LLVMBasicBlockRef head, exit;
-    LLVMValueRef phi, step;
+    LLVMValueRef phi, step, end;
 } mxe_loop;
 
 typedef struct mxe_branch {
@@ -251,6 +251,11 @@ typedef struct mxe_branch {
 mxe_value mxe_for_begin_at(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end, mxe_value step);
 #define mxe_for_begin(e, ...) mxe_for_begin_at(MXE_AT(e), __VA_ARGS__)
 void mxe_for_end(mxe *e, mxe_loop *loop);
+/* The same, but run once at least: what takes many registers and changes in the loop stays in its
+ * place. */
+mxe_value mxe_do_begin_at(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end, mxe_value step);
+#define mxe_do_begin(e, ...) mxe_do_begin_at(MXE_AT(e), __VA_ARGS__)
+void mxe_do_end(mxe *e, mxe_loop *loop);
 void mxe_if_begin_at(mxe *e, mxe_branch *branch, mxe_value condition);
 #define mxe_if_begin(e, branch, condition) mxe_if_begin_at(MXE_AT(e), (branch), (condition))
 void mxe_if_else(mxe *e, mxe_branch *branch);

@@ -14,6 +14,9 @@ bool mxe_is_set(mxe *e, mxe_value a);
 /* Calls an intrinsic; `overloads` are the types it is overloaded on. */
 LLVMValueRef mxe_call_intrinsic(mxe *e, const char *name, LLVMTypeRef *overloads,
                                 unsigned n_overloads, LLVMValueRef *args, unsigned n_args);
+/* Chooses bytes of two words, i32; nibble i of the selector, 0 .. 7, counts bytes of `low` from 0 and
+ * of `high` from 4. GPUs. */
+LLVMValueRef mxe_permute_bytes(mxe *e, LLVMValueRef high, LLVMValueRef low, unsigned selector);
 int mxe_type_bytes(mxe_type type);
 bool mxe_type_is_float(mxe_type type);
 /* Adds an enum attribute (value 0) or a string attribute at an attribute index. */

@@ -247,28 +247,51 @@ static LLVMBasicBlockRef new_block(mxe *e)
     return LLVMAppendBasicBlockInContext(e->context, function, "");
 }
 
-mxe_value mxe_for_begin_at(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end, mxe_value step)
+/* Begins a block of a loop whose count starts at `begin`. */
+static void count_begin(mxe *e, mxe_loop *loop, mxe_value *begin, mxe_value *end, mxe_value *step)
 {
-    if (!mxe_is_set(e, begin) || !mxe_is_set(e, end) || !mxe_is_set(e, step))
-        begin = end = step = mxe_const_at(e, MXE_I64, 0);
-    if (begin.type != MXE_I64 || end.type != MXE_I64 || step.type != MXE_I64 || begin.varying ||
-        end.varying || step.varying) {
+    if (!mxe_is_set(e, *begin) || !mxe_is_set(e, *end) || !mxe_is_set(e, *step))
+        *begin = *end = *step = mxe_const_at(e, MXE_I64, 0);
+    if (begin->type != MXE_I64 || end->type != MXE_I64 || step->type != MXE_I64 || begin->varying ||
+        end->varying || step->varying) {
         mxe_fail(e, "a loop counts in uniform i64");
-        begin = end = step = mxe_const_at(e, MXE_I64, 0);
+        *begin = *end = *step = mxe_const_at(e, MXE_I64, 0);
     }
     LLVMBasicBlockRef before = LLVMGetInsertBlock(e->builder);
     loop->head = new_block(e);
     loop->exit = new_block(e);
-    LLVMBasicBlockRef body = new_block(e);
-    loop->step = step.ref;
+    loop->step = step->ref;
+    loop->end = end->ref;
     LLVMBuildBr(e->builder, loop->head);
     LLVMPositionBuilderAtEnd(e->builder, loop->head);
     loop->phi = LLVMBuildPhi(e->builder, e->types[MXE_I64], "");
-    LLVMAddIncoming(loop->phi, &begin.ref, &before, 1);
+    LLVMAddIncoming(loop->phi, &begin->ref, &before, 1);
+}
+
+mxe_value mxe_for_begin_at(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end, mxe_value step)
+{
+    count_begin(e, loop, &begin, &end, &step);
+    LLVMBasicBlockRef body = new_block(e);
     LLVMValueRef more = LLVMBuildICmp(e->builder, LLVMIntSLT, loop->phi, end.ref, "");
     LLVMBuildCondBr(e->builder, more, body, loop->exit);
     LLVMPositionBuilderAtEnd(e->builder, body);
     return mxe_wrap(loop->phi, MXE_I64, false);
+}
+
+mxe_value mxe_do_begin_at(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end, mxe_value step)
+{
+    count_begin(e, loop, &begin, &end, &step);
+    return mxe_wrap(loop->phi, MXE_I64, false);
+}
+
+void mxe_do_end(mxe *e, mxe_loop *loop)
+{
+    LLVMValueRef next = LLVMBuildAdd(e->builder, loop->phi, loop->step, "");
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->builder);
+    LLVMAddIncoming(loop->phi, &next, &latch, 1);
+    LLVMValueRef more = LLVMBuildICmp(e->builder, LLVMIntSLT, next, loop->end, "");
+    LLVMBuildCondBr(e->builder, more, loop->head, loop->exit);
+    LLVMPositionBuilderAtEnd(e->builder, loop->exit);
 }
 
 void mxe_for_end(mxe *e, mxe_loop *loop)

@@ -102,6 +102,8 @@ static void append_param(char *text, size_t size, const char *name, int value)
                    {"BLOCK_SIZE_N", "n"},
                    {"BLOCK_SIZE_K", "k"},
                    {"GROUP_SIZE_M", "g"},
+                   {"matrix_instr_nonkdim", "t"},
+                   {"CHUNK", "q"},
                    {"num_stages", "s"},
                    {"OPTIONS", "x"},
                    {"CONVERT", "h"}};
