@@ -61,6 +61,9 @@ typedef struct mxrt_backend_ops {
                           mx_error *err);
     mx_status (*copy)(mxrt_backend *backend, void *dst, const void *src, size_t size_bytes,
                       mxrt_stream stream, mx_error *err);
+    /* Zeros, enqueued on `stream`. */
+    mx_status (*clear)(mxrt_backend *backend, void *dst, size_t size_bytes, mxrt_stream stream,
+                       mx_error *err);
     mx_status (*synchronize)(mxrt_backend *backend, mxrt_stream stream, mx_error *err);
     /* Nonzero while a graph is captured from the stream, or where that cannot be told, so that
      * nothing but launches may happen. NULL where there are no graphs. */

@@ -75,6 +75,7 @@ typedef struct cuda_api {
     int (*cuMemcpyHtoD)(cuda_pointer dst, const void *src, size_t bytes);
     int (*cuMemcpyDtoH)(void *dst, cuda_pointer src, size_t bytes);
     int (*cuMemcpyDtoDAsync)(cuda_pointer dst, cuda_pointer src, size_t bytes, void *stream);
+    int (*cuMemsetD8Async)(cuda_pointer dst, unsigned char value, size_t bytes, void *stream);
     int (*cuStreamSynchronize)(void *stream);
     int (*cuStreamIsCapturing)(void *stream, int *status);
     int (*cuEventCreate)(void **event, unsigned flags);
@@ -123,6 +124,7 @@ static const mxrt_dynlib_symbol cuda_symbols[] = {
     VERSIONED(cuMemcpyHtoD),
     VERSIONED(cuMemcpyDtoH),
     VERSIONED(cuMemcpyDtoDAsync),
+    REQUIRED(cuMemsetD8Async),
     REQUIRED(cuStreamSynchronize),
     OPTIONAL(cuStreamIsCapturing),
     REQUIRED(cuEventCreate),
@@ -706,6 +708,22 @@ static mx_status cuda_copy(mxrt_backend *backend, void *dst, const void *src, si
     return status;
 }
 
+static mx_status cuda_clear(mxrt_backend *backend, void *dst, size_t size_bytes, mxrt_stream stream,
+                            mx_error *err)
+{
+    cuda_previous previous;
+    if (size_bytes == 0)
+        return MX_OK;
+    mx_status status = cuda_enter(backend, &previous, err);
+    if (status)
+        return status;
+    int code = backend->api->cuMemsetD8Async(as_device(dst), 0, size_bytes, stream);
+    if (code)
+        status = backend_fail(backend, code, "cuMemsetD8Async", NULL, err);
+    cuda_leave(backend, previous);
+    return status;
+}
+
 static mx_status cuda_synchronize(mxrt_backend *backend, mxrt_stream stream, mx_error *err)
 {
     cuda_previous previous;
@@ -802,6 +820,7 @@ const mxrt_backend_ops mxrt_backend_cuda = {
     .upload = cuda_upload,
     .download = cuda_download,
     .copy = cuda_copy,
+    .clear = cuda_clear,
     .synchronize = cuda_synchronize,
     .capturing = cuda_capturing,
     .time = cuda_time,

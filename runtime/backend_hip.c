@@ -66,6 +66,7 @@ typedef struct hip_api {
     int (*hipFree)(void *pointer);
     int (*hipMemcpy)(void *dst, const void *src, size_t bytes, int kind);
     int (*hipMemcpyAsync)(void *dst, const void *src, size_t bytes, int kind, void *stream);
+    int (*hipMemsetAsync)(void *dst, int value, size_t bytes, void *stream);
     int (*hipStreamSynchronize)(void *stream);
     int (*hipStreamIsCapturing)(void *stream, int *status);
     int (*hipStreamGetDevice)(void *stream, int *device);
@@ -107,6 +108,7 @@ static const mxrt_dynlib_symbol hip_symbols[] = {
     REQUIRED(hipFree),
     REQUIRED(hipMemcpy),
     REQUIRED(hipMemcpyAsync),
+    REQUIRED(hipMemsetAsync),
     REQUIRED(hipStreamSynchronize),
     OPTIONAL(hipStreamIsCapturing),
     OPTIONAL(hipStreamGetDevice), /* ROCm 5.6 on */
@@ -622,6 +624,22 @@ static mx_status hip_copy(mxrt_backend *backend, void *dst, const void *src, siz
     return status;
 }
 
+static mx_status hip_clear(mxrt_backend *backend, void *dst, size_t size_bytes, mxrt_stream stream,
+                           mx_error *err)
+{
+    int previous = -1;
+    if (size_bytes == 0)
+        return MX_OK;
+    mx_status status = hip_enter(backend, &previous, err);
+    if (status)
+        return status;
+    int code = backend->api->hipMemsetAsync(dst, 0, size_bytes, stream);
+    if (code)
+        status = backend_fail(backend, code, "hipMemsetAsync", NULL, err);
+    hip_leave(backend, previous);
+    return status;
+}
+
 static mx_status hip_synchronize(mxrt_backend *backend, mxrt_stream stream, mx_error *err)
 {
     int previous = -1;
@@ -733,6 +751,7 @@ const mxrt_backend_ops mxrt_backend_hip = {
     .upload = hip_upload,
     .download = hip_download,
     .copy = hip_copy,
+    .clear = hip_clear,
     .synchronize = hip_synchronize,
     .capturing = hip_capturing,
     .time = hip_time,

@@ -353,6 +353,16 @@ static mx_status host_transfer(mxrt_backend *backend, void *dst, const void *src
     return host_copy(backend, dst, src, size_bytes, NULL, err);
 }
 
+static mx_status host_clear(mxrt_backend *backend, void *dst, size_t size_bytes, mxrt_stream stream,
+                            mx_error *err)
+{
+    (void)backend;
+    (void)stream;
+    (void)err;
+    memset(dst, 0, size_bytes);
+    return MX_OK;
+}
+
 static mx_status host_synchronize(mxrt_backend *backend, mxrt_stream stream, mx_error *err)
 {
     (void)backend;
@@ -401,6 +411,7 @@ const mxrt_backend_ops mxrt_backend_host = {
     .upload = host_transfer,
     .download = host_transfer,
     .copy = host_copy,
+    .clear = host_clear,
     .synchronize = host_synchronize,
     .time = host_time,
     .reference = host_reference,

@@ -170,6 +170,15 @@ static mx_status plan_copy(mxrt_backend *backend, void *dst, const void *src, si
     return plan_transfer(backend, dst, src, size_bytes, err);
 }
 
+static mx_status plan_clear(mxrt_backend *backend, void *dst, size_t size_bytes, mxrt_stream stream,
+                            mx_error *err)
+{
+    (void)dst;
+    (void)size_bytes;
+    (void)stream;
+    return refuse(backend, "clear memory", err);
+}
+
 static mx_status plan_synchronize(mxrt_backend *backend, mxrt_stream stream, mx_error *err)
 {
     (void)backend;
@@ -205,6 +214,7 @@ const mxrt_backend_ops mxrt_backend_plan = {
     .upload = plan_transfer,
     .download = plan_transfer,
     .copy = plan_copy,
+    .clear = plan_clear,
     .synchronize = plan_synchronize,
     .time = plan_time,
 };

@@ -16,6 +16,7 @@ struct mxrt_gemm_plan {
     mxrt_gemm_problem problem;
     mxrt_gemm_selection selection; /* without a route: the reference, or nothing */
     int has_launch;
+    int is_zero;        /* nothing is multiplied: out is cleared */
     int copies_offsets; /* from the host into the workspace */
     int64_t own_bytes;  /* where the runtime's part of the workspace begins, after the kernels' */
     int64_t workspace_bytes;
@@ -115,9 +116,11 @@ mx_status mxrt_gemm_plan_create(mxrt_device *device, const mxrt_gemm_request *re
     plan->device = device;
     status = init_problem(device, request, &plan->problem, err);
     plan->has_launch = !status && !mxrt_gemm_problem_is_empty(&plan->problem);
-    if (plan->has_launch || (!status && request->variant))
+    plan->is_zero = plan->has_launch && !device->ops->gemm_reference &&
+                    (!plan->problem.m || !plan->problem.groups);
+    if ((plan->has_launch && !plan->is_zero) || (!status && request->variant))
         status = select_request(device, &plan->problem, request, &plan->selection, err);
-    if (!plan->has_launch)
+    if (!plan->has_launch || plan->is_zero)
         plan->selection.route = NULL;
     if (status || (status = plan_workspace(plan, err))) {
         mxrt_gemm_plan_destroy(plan);
@@ -160,6 +163,33 @@ static void set_addresses(const mxrt_gemm_plan *plan, const mxrt_gemm_problem *p
             addresses[MXRT_GEMM_WRITE_OFFSETS] =
                 own + (problem->groups + 1) * (int64_t)sizeof(int64_t);
     }
+}
+
+/* Where nothing is multiplied, kernels have nothing to read. */
+static mx_status run_zero(const mxrt_gemm_plan *plan, const mxrt_gemm_problem *problem,
+                          mxrt_stream stream, mx_error *err)
+{
+    int is_rows = problem->pass == MX_GEMM_ROWS;
+    int64_t bytes = mx_dtype_get(problem->dtype)->bytes,
+            columns = is_rows ? problem->n : problem->k;
+    int64_t rows = is_rows ? problem->out_rows : problem->n, groups = is_rows ? 1 : problem->groups;
+    const mxrt_buffer *word = &problem->buffers[MXRT_GEMM_STATUS];
+    const mxrt_backend_ops *ops = plan->device->ops;
+    mx_status status = MX_OK;
+
+    if (problem->out_row_stride == columns) { /* all of a group at once */
+        columns *= rows;
+        rows = 1;
+    }
+    for (int64_t i = 0; !status && !problem->accumulate && i < groups * rows; i++) {
+        int64_t at = i / rows * problem->out_group_stride + i % rows * problem->out_row_stride;
+        status =
+            ops->clear(plan->device->backend, problem->buffers[MXRT_GEMM_OUT].data + at * bytes,
+                       (size_t)(columns * bytes), stream, err);
+    }
+    if (!status && word->extent_bytes)
+        status = ops->clear(plan->device->backend, word->data, sizeof(int32_t), stream, err);
+    return status;
 }
 
 /* A run before this one may still read what its offsets are copied over. */
@@ -212,6 +242,8 @@ static mx_status run_problem(const mxrt_gemm_plan *plan, const mxrt_gemm_problem
     const void *addresses[MXRT_GEMM_BUFFER_COUNT];
     mx_status status = MX_OK;
 
+    if (plan->is_zero)
+        return run_zero(plan, problem, stream, err);
     if (!selection->route)
         return plan->device->ops->gemm_reference(plan->device->backend, problem, err);
     set_addresses(plan, problem, addresses);
@@ -276,7 +308,9 @@ mx_status mxrt_gemm_get_info(const mxrt_gemm_plan *plan, mxrt_gemm_info *out, mx
     const mxrt_gemm_problem *problem = &plan->problem;
     const mxrt_gemm_route *route = plan->selection.route;
     mxrt_gemm_info info = {
-        .variant = plan->has_launch ? REFERENCE : "none",
+        .variant = plan->is_zero      ? "zeros"
+                   : plan->has_launch ? REFERENCE
+                                      : "none",
         .target = plan->device->info.target,
         .pass = problem->pass,
         .mode = MX_GEMM_EXACT,

@@ -234,6 +234,14 @@ START_TEST(memory_round_trips)
         ck_assert_msg(!OPS->synchronize(backend_now, NULL, &error), "%s", error.message);
         ck_assert_msg(!OPS->download(backend_now, back, second, size, &error), "%s", error.message);
         ck_assert_int_eq(memcmp(sent, back, size), 0);
+        /* All but the last byte. */
+        size_t cleared = size ? size - 1 : 0;
+        ck_assert_msg(!OPS->clear(backend_now, second, cleared, NULL, &error), "%s", error.message);
+        ck_assert_msg(!OPS->synchronize(backend_now, NULL, &error), "%s", error.message);
+        ck_assert_msg(!OPS->download(backend_now, back, second, size, &error), "%s", error.message);
+        for (size_t i = 0; i < cleared; i++)
+            ck_assert_int_eq(back[i], 0);
+        ck_assert(!size || back[cleared] == sent[cleared]);
         OPS->free(backend_now, first);
         OPS->free(backend_now, second);
         free(sent);
@@ -494,6 +502,8 @@ static mx_status whole_life(const backend_object *object, mx_error *err)
         status = OPS->upload(backend, data[0], "0123456789abcdef", 16, err);
     if (!status)
         status = OPS->copy(backend, data[1], data[0], 16, NULL, err);
+    if (!status)
+        status = OPS->clear(backend, data[1], 16, NULL, err);
     OPS->free(backend, data[1]);
     OPS->free(backend, data[0]);
     OPS->close(backend);

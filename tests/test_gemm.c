@@ -387,6 +387,29 @@ START_TEST(no_kernel_on_a_gpu)
 }
 END_TEST
 
+/* A driver is needed for this, but no kernel. */
+START_TEST(zeros_on_a_gpu)
+{
+    const gemm_kind kind = {MX_GEMM_MXFP4, MX_GEMM_BF16, MX_DTYPE_BF16, MX_GEMM_FAST};
+    const gemm_case cases[] = {
+        {"no contraction", MX_GEMM_COLS, 3, {0, 0, 0}, 5, 7, GEMM_STRIDED, 0, GEMM_VALUES_SIGNED},
+        {"together", MX_GEMM_COLS, 2, {0, 0}, 5, 8, 0, 0, GEMM_VALUES_SIGNED},
+        {"kept", MX_GEMM_COLS, 2, {0, 0}, 5, 8, GEMM_ACCUMULATE, 0, GEMM_VALUES_SIGNED},
+        {"no groups", MX_GEMM_ROWS, 0, {0}, 24, 64, GEMM_UNOWNED, 0, GEMM_VALUES_SIGNED},
+        {"odd", MX_GEMM_ROWS, 0, {0}, 25, 64, GEMM_UNOWNED | GEMM_ODD_ROWS, 0, GEMM_VALUES_SIGNED},
+    };
+    gemm_outcome outcome;
+    char uri[600];
+
+    ck_assert_ptr_nonnull(getenv("MX_TEST_FAKE_CUDA"));
+    snprintf(uri, sizeof(uri), "cuda:0?library=%s", getenv("MX_TEST_FAKE_CUDA"));
+    open_device(uri);
+    for (int i = 0; i < COUNT(cases); i++)
+        ck_assert_msg(!gemm_case_run(device, &cases[i], &kind, NULL, &outcome), "%s: %s",
+                      cases[i].name, outcome.text);
+}
+END_TEST
+
 /* ---- The reference ---- */
 
 static const gemm_kind kinds[] = {
@@ -816,6 +839,7 @@ int main(void)
     tcase_add_test(checks, refused_arguments);
     tcase_add_test(checks, refused_in_run);
     tcase_add_test(checks, no_kernel_on_a_gpu);
+    tcase_add_test(checks, zeros_on_a_gpu);
     tcase_add_loop_test(reference, reference_is_the_product, 0, (int)gemm_case_count());
     tcase_add_test(reference, reference_clamps_bad_offsets);
     tcase_add_test(reference, special_values);

@@ -207,7 +207,9 @@ typedef struct mxrt_gemm_launch_info {
 
 /* What will be launched; pointers live as long as the plan. */
 typedef struct mxrt_gemm_info {
-    const char *variant; /* "reference" without a kernel, "none" when nothing is launched */
+    /* "reference" without a kernel, "none" when nothing is launched, "zeros" where nothing is
+     * multiplied (no groups, no rows of left, no contraction) and a GPU clears out. */
+    const char *variant;
     const char *target;
     mx_gemm_pass pass;
     mx_gemm_mode mode;                 /* of the variant */

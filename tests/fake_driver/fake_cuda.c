@@ -591,6 +591,19 @@ EXPORT int cuMemcpyDtoDAsync_v2(device_pointer dst, device_pointer src, size_t b
     return SUCCESS;
 }
 
+EXPORT int cuMemsetD8Async(device_pointer dst, unsigned char value, size_t bytes, void *stream)
+{
+    int code = begin_context_call();
+    if (!code)
+        code = check_stream(stream);
+    if (code)
+        return code;
+    if (!memory_at(dst, bytes))
+        return INVALID_VALUE;
+    memset((void *)(uintptr_t)dst, value, bytes);
+    return SUCCESS;
+}
+
 EXPORT int cuStreamCreate(void **stream, unsigned flags)
 {
     int code = begin_context_call();

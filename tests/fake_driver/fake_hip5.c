@@ -82,6 +82,7 @@ EXPORT __attribute__((alias("answer_unknown"))) int hipMalloc(void);
 EXPORT __attribute__((alias("answer_unknown"))) int hipFree(void);
 EXPORT __attribute__((alias("answer_unknown"))) int hipMemcpy(void);
 EXPORT __attribute__((alias("answer_unknown"))) int hipMemcpyAsync(void);
+EXPORT __attribute__((alias("answer_unknown"))) int hipMemsetAsync(void);
 EXPORT __attribute__((alias("answer_unknown"))) int hipStreamSynchronize(void);
 EXPORT __attribute__((alias("answer_unknown"))) int hipEventCreate(void);
 EXPORT __attribute__((alias("answer_unknown"))) int hipEventDestroy(void);
