@@ -65,13 +65,14 @@ class _Plan:
 
 
 def _make_plan(tensors, names):
-    left_format, right_format, cols, mode = names
+    left_format, right_format, cols, mode, accumulate = names
     handle, device = runtime.device(side.uri(tensors["left"].device))
     request = lib.GemmRequest(
         pass_=_COLS if cols else _ROWS, mode=formats.GEMM_MODES[mode],
         left_element=formats.GEMM_ELEMENTS[left_format][0],
         right_element=formats.GEMM_ELEMENTS[right_format][0],
-        host_offsets=int(tensors["read_offsets"].device != tensors["left"].device))
+        host_offsets=int(tensors["read_offsets"].device != tensors["left"].device),
+        accumulate=int(accumulate))
     for name, x in tensors.items():
         if x is None:
             continue
@@ -102,52 +103,66 @@ def _run_plan(plan, tensors, library):
     lib.check(library.mxrt_gemm_run(plan.handle, buffers, side.stream(device), error), error)
 
 
-def _gemm(left, left_scales, right, right_scales, offsets, write_offsets, left_format,
-          right_format, out_dtype, out_rows, cols, mode):
-    shape = _prepare(left, left_scales, right, right_scales, offsets, write_offsets, left_format,
-                     right_format, out_dtype, out_rows, cols, mode)
-    out = torch.empty(shape, dtype=out_dtype, device=left.device)
+def _gemm_into(left, left_scales, right, right_scales, offsets, write_offsets, out, status,
+               left_format, right_format, cols, precision, accumulate):
     # On the host what is wrong with offsets is known when the call is done.
-    status = None if left.is_cuda else torch.zeros(1, dtype=torch.int32)
+    own_status = status is None and not left.is_cuda
+    if own_status:
+        status = torch.zeros(1, dtype=torch.int32)
     tensors = dict(zip(_TENSORS, (left, left_scales, right, right_scales, out, offsets,
                                   write_offsets, status)))
-    names = left_format, right_format, cols, mode
-    if not (left.is_cuda and offsets.is_cuda):
-        # On the host, and with offsets that it has to wait for, other threads may run meanwhile.
-        plan = _make_plan(tensors, names)
-        try:
-            _run_plan(plan, tensors, runtime.library)
-        finally:
-            runtime.library.mxrt_gemm_plan_destroy(plan.handle)
-        if status is not None:
-            _check_status(status)
-        return out
-    key = ("gemm", names, *((x.device, x.dtype, x.shape, x.stride(), x.data_ptr() & 255)
-                            if x is not None else None for x in tensors.values()))
-    plan = runtime.plans.get(key)
-    if plan is None:
-        plan = _make_plan(tensors, names)
-        side.keep_plan(key, plan)
-    _run_plan(plan, tensors, runtime.locked)
+    names = left_format, right_format, cols, precision, accumulate
+    if left.is_cuda and offsets.is_cuda:
+        key = ("gemm", names, *((x.device, x.dtype, x.shape, x.stride(), x.data_ptr() & 255)
+                                if x is not None else None for x in tensors.values()))
+        plan = runtime.plans.get(key)
+        if plan is None:
+            plan = _make_plan(tensors, names)
+            side.keep_plan(key, plan)
+        _run_plan(plan, tensors, runtime.locked)
+        return
+    # On the host, and with offsets that it has to wait for, other threads may run meanwhile.
+    plan = _make_plan(tensors, names)
+    try:
+        _run_plan(plan, tensors, runtime.library)
+    finally:
+        runtime.library.mxrt_gemm_plan_destroy(plan.handle)
+    if own_status:
+        _check_status(status)
+
+
+def _gemm(left, left_scales, right, right_scales, offsets, write_offsets, left_format,
+          right_format, out_dtype, out_rows, cols, precision):
+    shape = _prepare(left, left_scales, right, right_scales, offsets, write_offsets, left_format,
+                     right_format, out_dtype, out_rows, cols, precision)
+    out = torch.empty(shape, dtype=out_dtype, device=left.device)
+    _gemm_into(left, left_scales, right, right_scales, offsets, write_offsets, out, None,
+               left_format, right_format, cols, precision, False)
     return out
 
 
 def _fake_gemm(left, left_scales, right, right_scales, offsets, write_offsets, left_format,
-               right_format, out_dtype, out_rows, cols, mode):
+               right_format, out_dtype, out_rows, cols, precision):
     shape = _prepare(left, left_scales, right, right_scales, offsets, write_offsets, left_format,
-                     right_format, out_dtype, out_rows, cols, mode)
+                     right_format, out_dtype, out_rows, cols, precision)
     return left.new_empty(shape, dtype=out_dtype)
 
 
+# "precision" is the mode: torch has a use of its own for an argument of that name.
 side.define("grouped_gemm",
             "(Tensor left, Tensor? left_scales, Tensor right, Tensor? right_scales, Tensor offsets, "
             "Tensor? write_offsets, str left_format, str right_format, ScalarType out_dtype, "
-            "SymInt? out_rows, bool cols, str mode) -> Tensor", _gemm, _fake_gemm)
+            "SymInt? out_rows, bool cols, str precision) -> Tensor", _gemm, _fake_gemm)
+side.define("grouped_gemm_into",
+            "(Tensor left, Tensor? left_scales, Tensor right, Tensor? right_scales, Tensor offsets, "
+            "Tensor? write_offsets, Tensor(a!) out, Tensor(b!)? status, str left_format, "
+            "str right_format, bool cols, str precision, bool accumulate) -> ()", _gemm_into,
+            lambda *arguments: None)
 
 
 def grouped_gemm(left, left_scales, right, right_scales, offsets, left_format="mxfp4",
                  right_format="mxfp4", out_dtype=torch.bfloat16, write_offsets=None, out_rows=None,
-                 cols=False, mode="fast"):
+                 cols=False, mode="fast", out=None, accumulate=False, status=None):
     """The products of all groups in one call (mxgen/gemm.h), with fp32 sums.
 
     cols False: out[rows of g] = left[rows of g] . right[g]^T, the forward pass and dgrad. left: uint8
@@ -158,13 +173,32 @@ def grouped_gemm(left, left_scales, right, right_scales, offsets, left_format="m
 
     Formats: mxfp4, mxfp8e4m3, mxfp8e5m2, and bf16, which has no scales (None). offsets: int64
     [G + 1], on the tensors' device or on the CPU; a GPU's are not checked (what lies outside is cut
-    off), those on the CPU are, and the call waits for the stream first. mode "exact": sums within 1e-6, "fast": 1e-3.
+    off), those on the CPU are, and the call waits for the stream first. mode "exact": sums within
+    1e-6, "fast": 1e-3.
+
+    out: written, and returned, in place of a new tensor, of which out_dtype and out_rows then tell
+    nothing; with accumulate (float32, bfloat16) the products are added to it. status: int32 [1] on the
+    tensors' device, written: 0, or what is wrong with the offsets.
     """
+    if out is not None:
+        side.check_tensor(out, "out", _OUT_TYPES)
+        out_dtype, out_rows = out.dtype, out.shape[0]
+    elif accumulate:
+        raise ValueError("accumulate adds to out, which is None")
+    if status is not None:
+        side.check_tensor(status, "status", (torch.int32,))
     arguments = (left, left_scales, right, right_scales, offsets, write_offsets, left_format,
                  right_format, out_dtype, out_rows, cols, mode)
     if not torch.compiler.is_compiling():
         _prepare(*arguments)
-    return torch.ops.mxrt.grouped_gemm(*arguments)
+    if out is None and status is None:
+        return torch.ops.mxrt.grouped_gemm(*arguments)
+    if out is None:
+        shape = _out_shape(left, right, offsets, cols, out_rows)
+        out = torch.empty(shape, dtype=out_dtype, device=left.device)
+    torch.ops.mxrt.grouped_gemm_into(*arguments[:6], out, status, left_format, right_format, cols,
+                                     mode, accumulate)
+    return out
 
 
 # ---- A linear layer of experts ----

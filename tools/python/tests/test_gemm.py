@@ -99,6 +99,25 @@ class Products(Device):
             with self.assertRaisesRegex(ValueError, "offsets"):
                 mxrt.grouped_gemm(*left[:2], *right[:2], wrong.cpu())
 
+    def test_added_to_what_is_there(self):
+        left, right = operand(randn(64, 64), "mxfp4"), operand(randn(2, 32, 64, seed=8), "mxfp4")
+        expected = rows_product(left[2], right[2], [0, 30, 64])
+        for dtype in (torch.float32, torch.bfloat16):
+            out = randn(64, 32, seed=9).to(dtype)
+            before = out.double()
+            result = mxrt.grouped_gemm(*left[:2], *right[:2], int64(0, 30, 64), out=out,
+                                       accumulate=True)
+            self.assertIs(result, out)
+            self.assert_near(out, before + expected)
+
+    def test_status(self):
+        left, right = operand(randn(64, 64), "mxfp4"), operand(randn(2, 32, 64, seed=8), "mxfp4")
+        status = torch.full((1,), 99, dtype=torch.int32, device=DEVICE)
+        for offsets, wrong in (((0, 30, 64), 0), ((0, 40, 30), 1), ((0, 30, 65), 2)):
+            mxrt.grouped_gemm(*left[:2], *right[:2], int64(*offsets), status=status)
+            self.assertEqual(status.item() & wrong, wrong)
+            self.assertEqual(status.item() == 0, wrong == 0)
+
     def test_refused(self):
         left, right = operand(randn(64, 64), "mxfp4"), operand(randn(2, 32, 64, seed=8), "mxfp4")
         offsets = int64(0, 30, 64)
@@ -112,10 +131,27 @@ class Products(Device):
             (ValueError, lambda: gemm(*left[:2], right[0][0], right[1][0], offsets)),
             (ValueError, lambda: gemm(left[0], left[1][:, :1], *right[:2], offsets)),
             (ValueError, lambda: gemm(*left[:2], *right[:2], int64(0, 64))),
+            (ValueError, lambda: gemm(*left[:2], *right[:2], offsets, accumulate=True)),
+            (ValueError, lambda: gemm(*left[:2], *right[:2], offsets, out=randn(64, 31))),
+            (TypeError, lambda: gemm(*left[:2], *right[:2], offsets, status=offsets[:1])),
             (ValueError, lambda: mxrt.grouped_linear(randn(8, 64), randn(2, 32, 32), offsets)),
         ]:
             with self.assertRaises(error):
                 call()
+
+
+    def test_added_in_a_compiled_function(self):
+        torch._dynamo.reset()
+        left, right = operand(randn(64, 64), "mxfp4"), operand(randn(2, 32, 64, seed=8), "mxfp4")
+
+        def add(out):
+            return mxrt.grouped_gemm(*left[:2], *right[:2], int64(0, 30, 64), out=out,
+                                     accumulate=True) * 2
+
+        one, other = randn(64, 32, seed=9), randn(64, 32, seed=9)
+        result = torch.compile(add, fullgraph=True, backend=BACKEND)(one)
+        self.assertTrue(torch.equal(result, add(other)))
+        self.assertTrue(torch.equal(one, other))
 
 
 class Experts(Device):
