@@ -7,9 +7,12 @@
  *   MX_TEST_RUNTIME_KERNELS   the kernels that hang and fault, on the host */
 #include <check.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <mxgen/rt.h>
 #include <mxgen/tune.h>
@@ -225,15 +228,17 @@ static mx_status count_row(void *user, const mxrt_tune_row *row, mx_error *err)
 {
     int *n = user;
     (void)err;
-    n[0] += row->samples > 0;
+    n[0] += row->samples > 0 && !row->note[0];
     n[1] += row->samples == 0 && row->note[0];
+    n[2] += row->samples > 0 && row->note[0];
     return MX_OK;
 }
 
-static void count_rows(int n[2])
+/* Those measured, those refused, and those whose problem is not done. */
+static void count_rows(int n[3])
 {
     mxrt_tune_file *opened = NULL;
-    n[0] = n[1] = 0;
+    n[0] = n[1] = n[2] = 0;
     ck_assert_int_eq(mxrt_tune_open(file, 0, &opened, &error), MX_OK);
     ck_assert_int_eq(mxrt_tune_each(opened, NULL, count_row, n, NULL, &error), MX_OK);
     mxrt_tune_close(opened);
@@ -241,7 +246,7 @@ static void count_rows(int n[2])
 
 START_TEST(bad_kernels)
 {
-    int first[2], second[2], third[2];
+    int first[3], second[3], third[3];
     char note[200];
     cli_run run;
     write_pack(0);
@@ -254,6 +259,7 @@ START_TEST(bad_kernels)
     count_rows(first);
     ck_assert_int_ge(first[0], 3);
     ck_assert_int_eq(first[1], on_host() ? 3 : 2);
+    ck_assert_int_eq(first[2], 0);
     /* All is known by now, what is refused and why as well. */
     tune(&run, "--quiet");
     check_refused(&run, "wrong", "wrong values: byte ");
@@ -273,6 +279,41 @@ START_TEST(bad_kernels)
 }
 END_TEST
 
+/* Killed in the middle: what is there stays, and the next run makes an end of it. */
+START_TEST(killed)
+{
+    int n[3] = {0, 0, 0}, status = 0;
+    cli_run run;
+    write_pack(1);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        execl(getenv("MXRT"), "mxrt", "tune", "--quiet", "--device", getenv("MX_TEST_DEVICE"),
+              "--pack", pack, "--op", "to", "--format", "mx9", "--dtype", getenv("MX_TEST_DTYPE"),
+              "--shape", "8x33", "--seconds", "16", "--compiler", "off", "--file", file, NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < 1500 && !n[2]; i++) {
+        mxrt_tune_file *opened = NULL;
+        usleep(20000);
+        if (mxrt_tune_open(file, 0, &opened, &error) == MX_OK) /* it may not be made yet */
+            ck_assert_int_eq(mxrt_tune_each(opened, NULL, count_row, n, NULL, &error), MX_OK);
+        mxrt_tune_close(opened);
+    }
+    ck_assert_int_gt(n[2], 0);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    usleep(100000); /* its child goes with it */
+    count_rows(n);
+    ck_assert_int_eq(n[0], 0);
+    tune(&run, "--quiet");
+    cli_run_finish(&run);
+    count_rows(n);
+    ck_assert_int_ge(n[0], 3);
+    ck_assert_int_eq(n[2], 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("mxrt_tune");
@@ -282,6 +323,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, bad_kernels);
+    if (on_host())
+        tcase_add_test(tcase, killed);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

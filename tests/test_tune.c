@@ -17,6 +17,7 @@
 #include <mxgen/rt.h>
 #include <mxgen/tune.h>
 
+#include "runtime/model.h"
 #include "tests/cases.h"
 
 static char folder[] = "/tmp/mxgen-test-tune-XXXXXX";
@@ -288,6 +289,45 @@ START_TEST(many_processes)
     ck_assert_int_ge(found, n);
     ck_assert_int_le(found, n + PROCESSES);
     ck_assert_int_eq(damaged, 0);
+}
+END_TEST
+
+/* ---- The model ---- */
+
+/* What it must get right whatever its constants are. */
+START_TEST(model)
+{
+    mxrt_device_info info = {.target = "sm_90a", .compute_units = 132};
+    mxrt_model_chip chip;
+    mxrt_model_kernel kernel = {.cost = 1, .registers = 32, .code_bytes = 4096}, changed = kernel;
+    mxrt_model_chip_init(&info, &chip);
+    ck_assert_int_eq(chip.compute_units, 132);
+    /* A chip that is full, then half and a quarter empty. */
+    double full = mxrt_model_score(&chip, &kernel, 1 << 20, 128);
+    double half = mxrt_model_score(&chip, &kernel, 132, 128);
+    double quarter = mxrt_model_score(&chip, &kernel, 66, 128);
+    ck_assert_double_eq_tol(full, 1, 0.01);
+    ck_assert_double_gt(half, 2 * full);
+    ck_assert_double_eq_tol(quarter / half, 2, 0.3);
+    /* The cost counts as it is; memory of a unit that only few programs share, and long code where
+     * nothing hides it, count. */
+    changed.cost = 1.5;
+    ck_assert_double_eq_tol(mxrt_model_score(&chip, &changed, 1 << 20, 128), 1.5 * full, 1e-9);
+    changed = kernel;
+    changed.lds_bytes = 200000;
+    ck_assert_double_gt(mxrt_model_score(&chip, &changed, 1 << 20, 128), 2 * full);
+    changed = kernel;
+    changed.code_bytes = 16384;
+    ck_assert_double_gt(mxrt_model_score(&chip, &changed, 66, 128), quarter);
+    ck_assert_double_eq(mxrt_model_score(&chip, &changed, 1 << 20, 128), full);
+    /* 133 programs are one more than there are units. */
+    ck_assert_double_gt(mxrt_model_score(&chip, &kernel, 133, 1024),
+                        mxrt_model_score(&chip, &kernel, 264, 1024));
+    ck_assert_double_gt(mxrt_model_layout(MX_OP_FROM, MX_LAYOUT_GENERAL), 1);
+    ck_assert_double_eq(mxrt_model_layout(MX_OP_TO, MX_LAYOUT_TILES), 1);
+    /* Whatever a pack says, a number comes out. */
+    mxrt_model_kernel_init(NULL, &changed);
+    ck_assert_double_ge(mxrt_model_score(&chip, &changed, 0, 0), 1);
 }
 END_TEST
 
@@ -591,6 +631,7 @@ int main(void)
     tcase_add_test(files, other_files);
     tcase_add_test(files, full_disk);
     tcase_add_test(files, many_processes);
+    tcase_add_test(files, model);
     suite_add_tcase(suite, files);
     if (getenv("MXGEN_TEST_PACK")) {
         tcase_add_test(choices, measurements_decide);

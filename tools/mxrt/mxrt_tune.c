@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -327,6 +328,7 @@ static mx_status run_child(talk *t, mx_error *err)
     }
     if (pid == 0) {
         close(ends[0]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a kernel that hangs would outlive us */
         FILE *out = fdopen(ends[1], "w");
         _exit(out ? tune_child(t->options, t->problems, t->at, t->n, t->deadline, out)
                   : TOOL_EXIT_FAILURE);

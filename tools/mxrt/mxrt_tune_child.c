@@ -8,6 +8,10 @@
 
 enum { FINALISTS = 4, POISON = 0xa5, MAX_TURNS = 1024, LEAST_TURNS = 3, MAX_ROUNDS = 8 };
 
+/* The note of what is measured as long as its problem is not done: another run begins that again.
+ */
+static const char early[] = "early";
+
 /* The first round's part of --seconds; each round takes twice as long. */
 #define FIRST_ROUND (1.0 / 16)
 
@@ -160,7 +164,7 @@ static mx_status take_known(void *user, const mxrt_tune_row *row, mx_error *err)
     for (size_t i = 0; i < state->w->n; i++) {
         candidate *c = &state->w->candidates[i];
         if (strcmp(c->name, row->variant) || strcmp(c->row.code, row->code) || c->is_out ||
-            strcmp(c->row.shape, row->shape))
+            strcmp(c->row.shape, row->shape) || (row->samples > 0 && row->note[0]))
             continue;
         c->row = *row;
         c->is_out = 1;
@@ -303,6 +307,7 @@ static mx_status take_turns(worker *w, double seconds, mx_error *err)
         if (c->is_out || !c->n_turns)
             continue;
         c->row.samples = c->n_turns;
+        snprintf(c->row.note, sizeof(c->row.note), "%s", early);
         c->row.ms = measure_median(c->samples, c->n_turns, &c->row.spread);
         if (c->n_rounds < MAX_ROUNDS)
             c->round_ms[c->n_rounds++] = c->row.ms;
@@ -320,8 +325,8 @@ static int by_time(const void *left, const void *right)
     return a->row.ms < b->row.ms ? -1 : a->row.ms > b->row.ms;
 }
 
-/* The machine of an early round was not that of the last: those that left then are written down as
- * they were against the winner in the same round. */
+/* The problem is done. The machine of an early round was not that of the last: those that left then
+ * are written down as they were against the winner in the same round. */
 static mx_status settle(worker *w, mx_error *err)
 {
     const candidate *best = NULL;
@@ -331,11 +336,14 @@ static mx_status settle(worker *w, mx_error *err)
         if (!c->is_out && c->n_rounds && (!best || c->row.ms < best->row.ms))
             best = c;
     }
+    double best_ms = best ? best->row.ms : 0;
     for (size_t i = 0; best && i < w->n && status == MX_OK; i++) {
         candidate *c = &w->candidates[i];
-        if (!c->is_out || !c->n_rounds || c->row.samples <= 0)
+        if (!c->n_rounds || c->row.samples <= 0)
             continue;
-        c->row.ms *= best->row.ms / best->round_ms[c->n_rounds - 1];
+        if (c->is_out)
+            c->row.ms *= best_ms / best->round_ms[c->n_rounds - 1];
+        c->row.note[0] = 0;
         status = keep_row(w, c, err);
         if (status == MX_OK)
             say_result(w, c);
@@ -355,8 +363,10 @@ static mx_status run_rounds(worker *w, mx_error *err)
     }
     while (status == MX_OK && !w->must_end && count_left(w) && tool_now() < w->deadline) {
         status = take_turns(w, seconds, err);
-        if (status != MX_OK || w->must_end || seconds >= w->options->seconds)
+        if (status != MX_OK || w->must_end)
             break;
+        if (seconds >= w->options->seconds)
+            return settle(w, err);
         qsort(w->candidates, w->n, sizeof(*w->candidates), by_time);
         size_t left = count_left(w);
         left = left / 2 > FINALISTS ? left / 2 : left < FINALISTS ? left : FINALISTS;
@@ -364,7 +374,7 @@ static mx_status run_rounds(worker *w, mx_error *err)
             w->candidates[i].is_out |= !w->candidates[i].is_model;
         seconds *= 2;
     }
-    return status == MX_OK && !w->must_end ? settle(w, err) : status;
+    return status;
 }
 
 static mx_status say_model(worker *w, mx_error *err)
