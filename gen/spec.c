@@ -388,10 +388,11 @@ static mx_status add_gemm_keys(spec_list *list, const mxgen_target *target,
         key.gemm.exact = rest % 2, rest /= 2;
         key.dtype = (mx_dtype)(rest % MX_DTYPE_COUNT), rest /= MX_DTYPE_COUNT;
         key.gemm.pass = (mxgen_pass)(rest + 1);
+        /* Steps that write no output count as f32 and serve all. */
         bool step = key.gemm.pass == MXGEN_PASS_STEP;
         if (filter &&
             (!filter_operand(filter, key.gemm.left) || !filter_operand(filter, key.gemm.right) ||
-             (!step &&
+             (!(step && key.dtype == MX_DTYPE_F32) &&
               !filter_has(filter->dtypes, filter->n_dtypes, sizeof(mx_dtype), (int)key.dtype))))
             continue;
         status = add_key(list, target, &key, filter && !step ? filter->max_rank : 0, err);

@@ -4,6 +4,8 @@
 
 #include "templates/mx_launch.h"
 
+enum { BLOCK_K = 128 };
+
 /* ---- The plan ---- */
 
 static mxe_element element_of(mxgen_operand operand)
@@ -69,34 +71,33 @@ static void share_among_warps(gemm_plan *p, int block_m, int block_n)
     p->warps_n = p->warps_m ? p->warps / p->warps_m : 0;
 }
 
-gemm_plan gemm_plan_of(const mxgen_spec *spec)
+gemm_plan gemm_plan_make(const mxgen_target *target, const mxgen_key *key, mxgen_pass pass,
+                         const gemm_shape *shape)
 {
-    const mxgen_gemm_key *key = &spec->key.gemm;
-    gemm_plan p = {.key = spec->key, .target = spec->target};
-    int block_m = mxgen_spec_param(spec, "BLOCK_SIZE_M");
-    int block_n = mxgen_spec_param(spec, "BLOCK_SIZE_N");
-    p.block_k = mxgen_spec_param(spec, "BLOCK_SIZE_K");
-    p.stages = mxgen_spec_param(spec, "num_stages");
-    p.warps = mxgen_spec_param(spec, "num_warps");
-    p.threads = p.warps * spec->target->lanes;
-    p.unit = mxgen_target_matrix(spec->target, mxgen_spec_param(spec, "matrix_instr_nonkdim"));
-    p.cols = key->pass == MXGEN_PASS_COLS;
-    p.elem_bytes = mx_dtype_get(spec->key.dtype)->bytes;
-    p.grid = (gemm_grid){.pass = key->pass,
-                         .block_m = block_m,
-                         .block_n = block_n,
-                         .group_size_m = mxgen_spec_param(spec, "GROUP_SIZE_M"),
-                         .num_xcds = mxgen_target_chiplets(spec->target),
-                         .chunk = mxgen_spec_param(spec, "CHUNK")};
+    gemm_plan p = {.key = *key, .target = target};
+    p.block_k = BLOCK_K;
+    p.stages = shape->stages;
+    p.warps = shape->warps;
+    p.threads = p.warps * target->lanes;
+    p.unit = mxgen_target_matrix(target, shape->tile);
+    p.cols = pass == MXGEN_PASS_COLS;
+    p.redo = key->gemm.pass == MXGEN_PASS_STEP;
+    p.elem_bytes = mx_dtype_get(key->dtype)->bytes;
+    p.grid = (gemm_grid){.pass = pass,
+                         .block_m = shape->block_m,
+                         .block_n = shape->block_n,
+                         .group_size_m = shape->group_size_m,
+                         .num_xcds = mxgen_target_chiplets(target),
+                         .chunk = shape->chunk};
     if (!p.unit)
         return p;
-    share_among_warps(&p, block_m, block_n);
+    share_among_warps(&p, shape->block_m, shape->block_n);
     if (!p.warps_m)
         return p;
-    p.native = p.unit->scaled && key->left != MXGEN_OPERAND_BF16;
+    p.native = p.unit->scaled && key->gemm.left != MXGEN_OPERAND_BF16;
     p.turns = p.block_k / GEMM_BLOCK / p.unit->groups;
-    set_side(&p, GEMM_LEFT, key->left, block_m, p.warps_m);
-    set_side(&p, GEMM_RIGHT, key->right, block_n, p.warps_n);
+    set_side(&p, GEMM_LEFT, key->gemm.left, shape->block_m, p.warps_m);
+    set_side(&p, GEMM_RIGHT, key->gemm.right, shape->block_n, p.warps_n);
     p.side[GEMM_RIGHT].lds_at = p.side[GEMM_LEFT].lds_bytes;
     p.stage_bytes = p.side[GEMM_LEFT].lds_bytes + p.side[GEMM_RIGHT].lds_bytes;
     return p;
@@ -628,30 +629,52 @@ static void new_state(mxe *e, const gemm_plan *p, state *s)
     }
 }
 
-static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
+void gemm_emit_plan(mxe *e, const gemm_plan *p, const mxgen_kernel *kernel)
 {
-    gemm_plan p = gemm_plan_of(spec);
     gemm_walk walk;
     gemm_tile tile;
     gemm_lane lane;
     state s;
     mxe_lds_reserve(e, kernel->lds_bytes);
-    gemm_write_status(e, p.key.gemm.pass, 0);
-    new_state(e, &p, &s);
-    gemm_walk_begin(e, &walk, &p.grid, &tile);
-    locate(e, &p, &tile, &lane);
-    tile_product(e, &p, &lane, &s);
+    if (!p->redo)
+        gemm_write_status(e, p->grid.pass, 0);
+    new_state(e, p, &s);
+    gemm_walk_begin(e, &walk, &p->grid, &tile);
+    locate(e, p, &tile, &lane);
+    if (p->redo) {
+        mxe_branch flagged;
+        gemm_find_flags(e, p, &tile, &lane);
+        mxe_if_begin(e, &flagged, gemm_any_flag(e, p, &tile, &lane));
+        tile_product(e, p, &lane, &s);
+        mxe_if_end(e, &flagged);
+    } else {
+        tile_product(e, p, &lane, &s);
+    }
     gemm_walk_end(e, &walk);
 }
 
 /* ---- The descriptor ---- */
 
-static bool operands_fit(const mxgen_gemm_key *key)
+bool gemm_operands_fit(const mxgen_gemm_key *key)
 {
     bool fp8 = key->left == MXGEN_OPERAND_MXFP8_E4M3 || key->left == MXGEN_OPERAND_MXFP8_E5M2;
     bool right_fp8 =
         key->right == MXGEN_OPERAND_MXFP8_E4M3 || key->right == MXGEN_OPERAND_MXFP8_E5M2;
     return key->right == MXGEN_OPERAND_MXFP4 || (fp8 && right_fp8);
+}
+
+static gemm_plan plan_of(const mxgen_spec *spec)
+{
+    gemm_shape shape = {
+        .block_m = mxgen_spec_param(spec, "BLOCK_SIZE_M"),
+        .block_n = mxgen_spec_param(spec, "BLOCK_SIZE_N"),
+        .warps = mxgen_spec_param(spec, "num_warps"),
+        .tile = mxgen_spec_param(spec, "matrix_instr_nonkdim"),
+        .group_size_m = mxgen_spec_param(spec, "GROUP_SIZE_M"),
+        .stages = mxgen_spec_param(spec, "num_stages"),
+        .chunk = mxgen_spec_param(spec, "CHUNK"),
+    };
+    return gemm_plan_make(spec->target, &spec->key, spec->key.gemm.pass, &shape);
 }
 
 static bool refuse(char *why, size_t why_bytes, const char *text)
@@ -663,10 +686,10 @@ static bool refuse(char *why, size_t why_bytes, const char *text)
 static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
 {
     const mxgen_gemm_key *key = &spec->key.gemm;
-    gemm_plan p = gemm_plan_of(spec);
+    gemm_plan p = plan_of(spec);
     if (!p.unit)
         return refuse(why, why_bytes, "matrix_instr_nonkdim: the target has no such instruction");
-    if (!operands_fit(key))
+    if (!gemm_operands_fit(key))
         return refuse(why, why_bytes, "operands: MXFP4 on the right, or MXFP8 on both sides");
     if (!key->exact || key->pass == MXGEN_PASS_STEP)
         return refuse(why, why_bytes, "the kernel is an exact one, of gemm_rows or gemm_cols");
@@ -761,13 +784,12 @@ static void describe_out(mxgen_kernel *kernel, const gemm_plan *p)
                         p->cols ? " && out_group_stride % 8 == 0" : "");
 }
 
-static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
+void gemm_describe_plan(mxgen_kernel *kernel, const gemm_plan *p)
 {
-    gemm_plan p = gemm_plan_of(spec);
-    int block_m = p.grid.block_m, block_n = p.grid.block_n;
-    kernel->threads = p.threads;
-    kernel->lds_bytes = 2 * p.stage_bytes;
-    if (p.cols)
+    int block_m = p->grid.block_m, block_n = p->grid.block_n;
+    kernel->threads = p->threads;
+    kernel->lds_bytes = 2 * p->stage_bytes;
+    if (p->cols)
         snprintf(kernel->grid_x, sizeof(kernel->grid_x),
                  "max(1, min(num_cu, groups * ceil_div(n, %d) * ceil_div(k, %d)))", block_m,
                  block_n);
@@ -775,18 +797,31 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         snprintf(kernel->grid_x, sizeof(kernel->grid_x),
                  "max(1, min(num_cu, (ceil_div(out_rows, %d) + groups + 1) * ceil_div(n, %d)))",
                  block_m, block_n);
-    gemm_describe_walk(kernel, p.key.gemm.pass);
+    gemm_describe_walk(kernel, p->grid.pass);
     mxgen_kernel_scalar(kernel, "grid", MXE_ARG_I64, "%s", kernel->grid_x);
-    mxgen_kernel_pointer(kernel, "status", MXE_ARG_NOALIAS, 4);
-    describe_side(kernel, &p.side[GEMM_LEFT], true);
-    describe_side(kernel, &p.side[GEMM_RIGHT], false);
-    describe_out(kernel, &p);
+    if (!p->redo)
+        mxgen_kernel_pointer(kernel, "status", MXE_ARG_NOALIAS, 4);
+    describe_side(kernel, &p->side[GEMM_LEFT], true);
+    describe_side(kernel, &p->side[GEMM_RIGHT], false);
+    describe_out(kernel, p);
+}
+
+static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
+{
+    gemm_plan p = plan_of(spec);
+    gemm_describe_plan(kernel, &p);
+}
+
+static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
+{
+    gemm_plan p = plan_of(spec);
+    gemm_emit_plan(e, &p, kernel);
 }
 
 /* Bytes that the tile's products cost to bring in, the least for large square tiles. */
 static double cost(const mxgen_spec *spec)
 {
-    gemm_plan p = gemm_plan_of(spec);
+    gemm_plan p = plan_of(spec);
     double m = p.grid.block_m, n = p.grid.block_n;
     double warp_m = m / p.warps_m, warp_n = n / p.warps_n;
     return 64.0 * (1.0 / m + 1.0 / n) + 32.0 * (1.0 / warp_m + 1.0 / warp_n);

@@ -48,6 +48,7 @@ typedef struct gemm_plan {
     const mxgen_matrix *unit;
     bool native; /* the matrix unit takes both operands' blocks */
     bool cols;
+    bool redo; /* only what flags in the workspace ask for */
     int block_k, stages, warps, threads, warps_m, warps_n;
     int turns; /* of a K-step */
     int stage_bytes;
@@ -56,7 +57,19 @@ typedef struct gemm_plan {
     gemm_grid grid;
 } gemm_plan;
 
-gemm_plan gemm_plan_of(const mxgen_spec *spec);
+/* What a variant chooses. */
+typedef struct gemm_shape {
+    int block_m, block_n, warps;
+    int tile; /* of the matrix unit */
+    int group_size_m, stages, chunk;
+} gemm_shape;
+
+/* `unit` or `warps_m` is 0 where the target has no such instruction, or the warps no whole tile. */
+gemm_plan gemm_plan_make(const mxgen_target *target, const mxgen_key *key, mxgen_pass pass,
+                         const gemm_shape *shape);
+void gemm_describe_plan(mxgen_kernel *kernel, const gemm_plan *p);
+void gemm_emit_plan(mxe *e, const gemm_plan *p, const mxgen_kernel *kernel);
+bool gemm_operands_fit(const mxgen_gemm_key *key);
 
 /* What a lane knows of one operand in the tile under way. Offsets are bytes. */
 typedef struct gemm_lane_side {
@@ -70,12 +83,13 @@ typedef struct gemm_lane_side {
 
 typedef struct gemm_lane {
     gemm_lane_side side[2];
-    mxe_value group;                 /* i32: among the lanes that share rows */
-    mxe_value rows, columns;         /* i32: of out that the tile has */
-    mxe_value valid;                 /* i32: of the rows, those that have a row of left */
-    mxe_value out_base;              /* i64: of the tile's first element of out */
-    mxe_value warp_row, warp_column; /* i32: where the warp's part begins */
-    mxe_value blocks;                /* i64: of the contraction */
+    mxe_value group;                   /* i32: among the lanes that share rows */
+    mxe_value rows, columns;           /* i32: of out that the tile has */
+    mxe_value valid;                   /* i32: of the rows, those that have a row of left */
+    mxe_value out_base;                /* i64: of the tile's first element of out */
+    mxe_value warp_row, warp_column;   /* i32: where the warp's part begins */
+    mxe_value blocks;                  /* i64: of the contraction */
+    mxe_value left_flags, right_flags; /* redo: i64, in the workspace, of the tile's first strips */
 } gemm_lane;
 
 typedef struct gemm_sums {
@@ -104,6 +118,12 @@ void gemm_careful(mxe *e, const gemm_plan *p, const gemm_lane *lane, gemm_sums *
 void gemm_note_scale(mxe *e, const gemm_plan *p, const gemm_wild *wild, int side, mxe_value scale);
 void gemm_note_words(mxe *e, const gemm_plan *p, const gemm_wild *wild, int side,
                      const mxe_value *words, int n);
+
+/* Redo: where the tile's flags are, and whether one of them is set. */
+void gemm_find_flags(mxe *e, const gemm_plan *p, const gemm_tile *tile, gemm_lane *lane);
+mxe_value gemm_any_flag(mxe *e, const gemm_plan *p, const gemm_tile *tile, const gemm_lane *lane);
+/* Redo: whether the element is of a flagged strip. Varying i1; row and column in the tile, i32. */
+mxe_value gemm_is_flagged(mxe *e, const gemm_lane *lane, mxe_value row, mxe_value column);
 
 void gemm_store(mxe *e, const gemm_plan *p, const gemm_lane *lane, const gemm_sums *sums);
 

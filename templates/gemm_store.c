@@ -54,6 +54,8 @@ static void store_run(mxe *e, const gemm_plan *p, const gemm_lane *lane, const r
         mxe_value live = mxe_and(e, r->live, mxe_slt(e, column, lane->columns));
         mxe_addr addr = out_addr(e, p, lane, r->row, column);
         int align_bytes = step * p->elem_bytes < 16 ? step * p->elem_bytes : 16;
+        if (p->redo)
+            live = mxe_and(e, live, gemm_is_flagged(e, lane, r->row, column));
         mxe_branch there;
         mxe_if_begin(e, &there, mxe_any(e, live));
         if (accumulate)

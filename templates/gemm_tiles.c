@@ -9,7 +9,7 @@
 #include "mxgen/error.h"
 #include "templates/gemm_workspace.h"
 
-extern const mxgen_template gemm_prepare_template;
+extern const mxgen_template gemm_prepare_template, gemm_redo_template;
 
 enum {
     GROUP_THREADS = 128, /* of a warpgroup */
@@ -550,6 +550,11 @@ static void name_steps(const mxgen_spec *spec, const plan *p, mxgen_kernel *kern
         int values[3] = {side, spec->key.gemm.pass == MXGEN_PASS_COLS, p->elem_bytes};
         mxgen_kernel_before(kernel, &gemm_prepare_template, spec->target, &key, values);
     }
+    mxgen_key key = spec->key;
+    key.gemm.pass = MXGEN_PASS_STEP;
+    key.gemm.exact = true;
+    int values[2] = {spec->key.gemm.pass == MXGEN_PASS_COLS, p->elem_bytes};
+    mxgen_kernel_after(kernel, &gemm_redo_template, spec->target, &key, values);
 }
 
 static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)

@@ -9,7 +9,9 @@
 #include "gen/target_matrix.h"
 #include "gen/template.h"
 
-enum { MAX_GROUPS = 4 };
+extern const mxgen_template gemm_redo_template;
+
+enum { MAX_GROUPS = 4, WORKSPACE_BYTES = 1 << 19 };
 
 typedef enum scale_kind { NARROW = 0, ENDS, WITH_NAN } scale_kind;
 
@@ -292,7 +294,7 @@ typedef struct run {
     int elem_bytes;
     uint8_t *out;
     void *device_left, *device_right, *device_left_scales, *device_right_scales, *device_offsets,
-        *device_out, *device_status;
+        *device_out, *device_status, *device_workspace;
 } run;
 
 static void *upload(const void *data, size_t bytes)
@@ -320,7 +322,8 @@ static void *pointer_named(const run *r, const char *name)
                {"out", r->device_out},
                {"read_offsets", r->device_offsets},
                {"write_offsets", r->device_offsets},
-               {"status", r->device_status}};
+               {"status", r->device_status},
+               {"workspace", r->device_workspace}};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (!strcmp(all[i].name, name))
             return all[i].pointer;
@@ -352,7 +355,10 @@ static int64_t scalar_named(const run *r, const char *name)
                {"right_scale_group_stride", (int64_t)c->n * (c->k / 32)},
                {"out_row_stride", r->columns},
                {"out_group_stride", (int64_t)c->n * r->columns},
-               {"whole_runs", r->columns % 8 == 0}};
+               {"whole_runs", r->columns % 8 == 0},
+               {"left_strips", r->rows / 8 + c->n_groups},
+               {"right_strips", (int64_t)c->n_groups * ((c->n + 7) / 8)},
+               {"k_tiles", (c->k + 127) / 128}};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (!strcmp(all[i].name, name))
             return all[i].value;
@@ -489,6 +495,19 @@ static void start(run *r)
     r->device_status = upload(&status, sizeof(status));
 }
 
+static void release(run *r)
+{
+    free(r->left.data);
+    free(r->left.scales);
+    free(r->right.data);
+    free(r->right.scales);
+    void *all[] = {r->device_left,         r->device_right,   r->device_left_scales,
+                   r->device_right_scales, r->device_offsets, r->device_out,
+                   r->device_status};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        hip.release(all[i]);
+}
+
 START_TEST(test_case)
 {
     run r = {.c = &cases[_i]};
@@ -513,14 +532,64 @@ START_TEST(test_case)
     mxgen_output_finish(&object);
     free(before);
     free(out);
-    free(r.left.data);
-    free(r.left.scales);
-    free(r.right.data);
-    free(r.right.scales);
-    void *all[] = {r.device_left,    r.device_right, r.device_left_scales, r.device_right_scales,
-                   r.device_offsets, r.device_out,   r.device_status};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        hip.release(all[i]);
+    release(&r);
+}
+END_TEST
+
+/* The step after a product in the workspace: what of flagged strips, and nothing else. */
+START_TEST(test_redo)
+{
+    static const gemm_case c = {.name = "flagged strips",
+                                .left = FP4,
+                                .right = FP4,
+                                .dtype = MX_DTYPE_F32,
+                                .scales = ENDS,
+                                .n_groups = 2,
+                                .sizes = {20, 9},
+                                .n = 140,
+                                .k = 160};
+    run r = {.c = &c};
+    mxgen_spec spec = {.tmpl = &gemm_redo_template,
+                       .target = mxgen_target_find(getenv("MXSIM_ARCH")),
+                       .key = {.dtype = c.dtype, .gemm = {MXGEN_PASS_STEP, FP4, FP4, true}},
+                       .n_params = 2,
+                       .param_names = {"COLS", "ELEM_BYTES"},
+                       .params = {0, 1},
+                       .name = "redo",
+                       .symbol = "redo"};
+    mxgen_output object = {0};
+    mx_error err;
+    start(&r);
+    size_t left = (size_t)r.rows / 8 + 2, right = 2 * 18;
+    size_t flags = (left + right) * (2 * 1024 + 8) + 65536;
+    uint8_t *workspace = calloc(WORKSPACE_BYTES, 1);
+    /* Rows 8 to 15 of the first group; columns 128 to 135 of the second, whose strips begin after
+     * two and a half and one. */
+    workspace[flags + 1] = workspace[flags + left + 18 + 16] = 1;
+    size_t bytes = (size_t)r.rows * (size_t)r.columns * 4;
+    uint8_t *out = malloc(bytes);
+    memset(out, 0xee, bytes);
+    r.device_out = upload(out, bytes);
+    r.device_workspace = upload(workspace, WORKSPACE_BYTES);
+    ck_assert_msg(mxgen_compile(&spec, 1, MXGEN_STAGE_OBJECT, NULL, &object, &err) == MX_OK, "%s",
+                  err.message);
+    launch(&r, &spec, object.data);
+    download(out, r.device_out, bytes);
+    for (int row = 0; row < r.rows; row++) {
+        for (int column = 0; column < r.columns; column++) {
+            size_t i = (size_t)row * (size_t)r.columns + (size_t)column;
+            bool second = row >= 20 && row < 29;
+            if ((row >= 8 && row < 16) || (second && column >= 128 && column < 136))
+                ck_assert_double_eq_tol(out_value(&r, out, i), product(&r, row, column), 1e-3);
+            else
+                ck_assert_int_eq(out[4 * i], 0xee);
+        }
+    }
+    mxgen_output_finish(&object);
+    free(workspace);
+    free(out);
+    release(&r);
+    hip.release(r.device_workspace);
 }
 END_TEST
 
@@ -531,6 +600,7 @@ int main(void)
     Suite *suite = suite_create("gemm_direct");
     TCase *tcase = tcase_create(getenv("MXSIM_ARCH"));
     tcase_add_loop_test(tcase, test_case, 0, (int)(sizeof(cases) / sizeof(cases[0])));
+    tcase_add_test(tcase, test_redo);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
