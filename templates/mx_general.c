@@ -480,6 +480,12 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         describe_plain(kernel, &p, "y", mx_pointer_flags(p.key.op, true));
     mx_describe_scales(kernel, &p.key);
     mx_describe_options(kernel, &p.key, p.options);
+    if (p.options) {
+        mxgen_kernel_scalar(kernel, "two_d", MXE_ARG_I64, "two_d");
+        mxgen_kernel_scalar(kernel, "tile_m", MXE_ARG_I64, "tile_m");
+    } else {
+        mx_describe_blocks_alone(kernel, &p.key);
+    }
     mxgen_kernel_scalar(kernel, "steps", MXE_ARG_I64, "%d", blocks / (p.step_blocks * p.warps));
     mxgen_kernel_scalar(kernel, "n_blocks", MXE_ARG_I64, "n_blocks");
     mxgen_kernel_scalar(kernel, "bpr", MXE_ARG_I64, "bpr");

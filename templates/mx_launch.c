@@ -106,18 +106,12 @@ void mx_describe_options(mxgen_kernel *kernel, const mxgen_key *key, bool all)
 {
     if (!mx_format_is_ocp(key->format))
         return;
-    if (!all)
-        mxgen_kernel_rule(kernel, "a scale for each block", "two_d == 0");
     if (!all && key->op != MX_OP_FROM)
         mxgen_kernel_rule(kernel,
                           "rounding to nearest even, signs of zeros kept, overflow "
                           "saturates, no rotation",
                           "rounding == %d && plus_zero == 0 && overflow == 0 && hadamard == 0",
                           MX_ROUND_EVEN);
-    if (all) {
-        mxgen_kernel_scalar(kernel, "two_d", MXE_ARG_I64, "two_d");
-        mxgen_kernel_scalar(kernel, "tile_m", MXE_ARG_I64, "tile_m");
-    }
     if (key->op == MX_OP_FROM)
         return;
     describe_scale_rule(kernel, mx_ocp_element_get(key->format));
@@ -134,6 +128,12 @@ void mx_describe_options(mxgen_kernel *kernel, const mxgen_key *key, bool all)
     mxgen_kernel_scalar(kernel, "plus_zero", MXE_ARG_I32, "plus_zero");
     mxgen_kernel_scalar(kernel, "overflow", MXE_ARG_I32, "overflow");
     mxgen_kernel_scalar(kernel, "hadamard", MXE_ARG_I32, "hadamard");
+}
+
+void mx_describe_blocks_alone(mxgen_kernel *kernel, const mxgen_key *key)
+{
+    if (mx_format_is_ocp(key->format))
+        mxgen_kernel_rule(kernel, "a scale for each block", "two_d == 0");
 }
 
 void mx_describe_scales(mxgen_kernel *kernel, const mxgen_key *key)

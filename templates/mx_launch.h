@@ -30,8 +30,9 @@ void mx_describe_packed(mxgen_kernel *kernel, const mxgen_key *key, int align_by
 void mx_describe_scattered(mxgen_kernel *kernel, const mxgen_key *key, int piece_bytes);
 
 /* OCP formats, else nothing: the options of the operation as rules and arguments, all of them or
- * those that cost nothing. */
+ * those that cost nothing; and the rule that each block has a scale of its own. */
 void mx_describe_options(mxgen_kernel *kernel, const mxgen_key *key, bool all);
+void mx_describe_blocks_alone(mxgen_kernel *kernel, const mxgen_key *key);
 /* The argument s, where the operation has scales, with s_row_stride and s_block_stride. */
 void mx_describe_scales(mxgen_kernel *kernel, const mxgen_key *key);
 

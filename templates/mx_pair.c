@@ -385,6 +385,7 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     mx_describe_packed(kernel, &p.key, mx_record_align(p.key.format));
     mx_describe_scales(kernel, &p.key);
     mx_describe_options(kernel, &p.key, false);
+    mx_describe_blocks_alone(kernel, &p.key);
     describe_columns(kernel);
     mxgen_kernel_scalar(kernel, "n_tiles", MXE_ARG_I64, "%s", n_tiles);
     mxgen_kernel_scalar(kernel, "rows", MXE_ARG_I64, "rows");

@@ -33,7 +33,7 @@ typedef struct plan {
     int step_blocks; /* group * loads */
     int block_bytes, elem_bytes, record_align;
     int staged;
-    bool ragged, hardware;
+    bool ragged, hardware, options;
     unsigned flags;
     int region_bytes; /* of a warp's records in shared memory */
 } plan;
@@ -56,6 +56,7 @@ static plan plan_of(const mxgen_spec *spec)
     p.staged = mxgen_spec_param(spec, "STAGED");
     p.ragged = spec->key.layout == MX_LAYOUT_ROWS;
     p.hardware = mxgen_spec_param(spec, "CONVERT") == 1;
+    p.options = mxgen_spec_param(spec, "OPTIONS") == 1;
     p.flags = mxgen_spec_param(spec, "CACHE") == 1 ? MXE_STREAM : 0;
     p.region_bytes = mx_stage_bytes(p.step_blocks * p.block_bytes);
     return p;
@@ -369,6 +370,15 @@ static mxe_value load_scale(mxe *e, const plan *p, const step *s, const place *a
     return mxe_zext(e, scale, MXE_I32);
 }
 
+/* What stochastic rounding counts: elements before the lane's first in the padded data, by 4. */
+static mxe_value position_of(mxe *e, const plan *p, const step *s, const place *at)
+{
+    mxe_value number = mxe_add(e, s->first, mxe_zext(e, at->block, MXE_I64));
+    mxe_value part = mxe_mul(e, s->shape.part, mxe_i32(e, p->count / 4));
+    return mxe_add(e, mxe_mul(e, number, mxe_i64(e, p->block_elements / 4)),
+                   mxe_zext(e, part, MXE_I64));
+}
+
 static void step_encode(mxe *e, const plan *p, const step *s)
 {
     place at[8];
@@ -383,7 +393,10 @@ static void step_encode(mxe *e, const plan *p, const step *s)
     for (int u = 0; u < p->loads; u++) {
         mx_codes codes;
         mx_record record;
-        mx_encode(e, &s->shape, raw[u], &codes);
+        mx_shape shape = s->shape;
+        if (p->options)
+            shape.position = position_of(e, p, s, &at[u]);
+        mx_encode(e, &shape, raw[u], &codes);
         scales[u] = codes.header;
         if (p->key.op == MX_OP_QDQ) {
             mxe_value out[MX_MOST_ELEMENTS];
@@ -561,6 +574,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     step s = {.shape = {p.key.format, p.key.dtype, p.key.profile, p.lanes_per_block, p.count,
                         mxe_i32(e, 0)}};
     s.shape.hardware = p.hardware;
+    s.shape.options = p.options;
     mxe_loop loop;
     mxe_value program = mxe_program_id(e), warp = mxe_zext(e, mxe_warp(e), MXE_I64), row = {0};
     if (kernel->lds_bytes)
@@ -601,6 +615,7 @@ static const mxgen_param params[] = {
     {"CACHE", VALUES(flag_values)},
     {"ROW_MAP", VALUES(flag_values)},
     {"CONVERT", VALUES(flag_values)},
+    {"OPTIONS", VALUES(flag_values)},
 };
 
 static bool power_of_two_ratio(int whole, int part)
@@ -652,6 +667,12 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
         return snprintf(why, why_bytes, "STAGED: qdq has no packed records to stage"), false;
     if (p.staged && mx_format_is_ocp(p.key.format))
         return snprintf(why, why_bytes, "STAGED: lanes' codes follow each other anyway"), false;
+    if (p.options && (!mx_format_is_ocp(p.key.format) || p.hardware || p.count < 16 ||
+                      p.key.op == MX_OP_FROM || spec->target->simd_width > 1))
+        return snprintf(why, why_bytes,
+                        "OPTIONS 1: packing OCP formats on GPUs, without CONVERT, 16 elements of a "
+                        "block a lane"),
+               false;
     if (p.hardware && !mx_converts(spec))
         return snprintf(why, why_bytes, "CONVERT 1: %s does not convert to %s", spec->target->name,
                         mx_format_get(p.key.format)->name),
@@ -705,7 +726,8 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     if (p.key.op != MX_OP_TO)
         describe_plain(kernel, &p, "y", mx_pointer_flags(p.key.op, true));
     mx_describe_scales(kernel, &p.key);
-    mx_describe_options(kernel, &p.key, false);
+    mx_describe_options(kernel, &p.key, p.options);
+    mx_describe_blocks_alone(kernel, &p.key);
     if (has_scales(&p) && !p.ragged)
         mxgen_kernel_rule(
             kernel, "scales follow each other without gaps",
@@ -745,6 +767,9 @@ static bool explored_ocp(const mxgen_spec *spec, const plan *p, int steps)
     sharing = sharing > 8 ? 8 : sharing;
     if (p->staged || p->flags || p->warps != 4)
         return false;
+    if (p->options)
+        return p->lanes_per_block == 2 && p->loads == 1 && steps == 1 &&
+               (!p->ragged || (p->map == MAP_DIVIDED && p->vec == 1));
     if (p->ragged)
         return p->map == MAP_DIVIDED && p->lanes_per_block == sharing && steps == 1 &&
                ((p->vec == 1 && p->loads == 2) ||
@@ -770,10 +795,10 @@ static bool explored(const mxgen_spec *spec)
     bool stages = p.key.op != MX_OP_QDQ;
     if (spec->target->simd_width > 1)
         return p.loads == 1 && blocks == 1024 && p.warps == 1 && (!p.ragged || p.vec == 1) &&
-               !p.staged && !p.flags && !p.hardware;
+               !p.staged && !p.flags && !p.hardware && !p.options;
     if (mx_format_is_ocp(p.key.format))
         return explored_ocp(spec, &p, steps);
-    if (p.hardware)
+    if (p.hardware || p.options)
         return false;
     if (p.flags == 0 || p.warps != 4 || (steps != 1 && steps != 2 && steps != 4))
         return false;
@@ -800,7 +825,7 @@ static bool explored(const mxgen_spec *spec)
 static double cost_ocp(const plan *p, int steps)
 {
     bool narrow = p->key.op == MX_OP_TO && p->block_bytes < 32 && p->elem_bytes == 2;
-    double cost = p->hardware ? 0.0 : 0.2;
+    double cost = (p->hardware ? 0.0 : 0.2) + (p->options ? 4.0 : 0.0);
     if (narrow && !p->ragged)
         return cost + (p->count * p->elem_bytes > 16 ? 0.0 : 0.02) + (steps == 4 ? 0.0 : 0.005);
     cost += p->count * p->elem_bytes > 16 ? 0.02 : 0.0;

@@ -27,7 +27,7 @@ typedef struct plan {
     int column_threads; /* that lie side by side along the columns */
     int passes;         /* blocks that a lane takes, one after the other */
     int block_elements, block_bytes, elem_bytes, record_align, image_bytes, column_bytes;
-    bool hardware;
+    bool hardware, options; /* OCP formats: by the target's conversions; all options */
     unsigned flags;
 } plan;
 
@@ -47,6 +47,7 @@ static plan plan_of(const mxgen_spec *spec)
     p.block_elements = mx_format_get(spec->key.format)->block_elements;
     p.block_bytes = mx_format_get(spec->key.format)->block_bytes;
     p.hardware = mx_converts(spec);
+    p.options = mxgen_spec_param(spec, "OPTIONS") == 1;
     p.elem_bytes = mx_dtype_get(spec->key.dtype)->bytes;
     p.record_align = mx_record_align(spec->key.format);
     p.image_bytes = p.block_m * p.block_bytes;
@@ -285,6 +286,17 @@ static mxe_value load_scale(mxe *e, const plan *p, const tile *t, const place *a
 
 /* ---- Blocks ---- */
 
+/* What stochastic rounding counts: elements before the block's first in the padded data, by 4. */
+static mxe_value position_of(mxe *e, const plan *p, const tile *t, const place *at, int v)
+{
+    mxe_value column = mxe_zext(e, at->column, MXE_I64);
+    if (v)
+        column = mxe_add(e, column, mxe_i64(e, v));
+    mxe_value number = mxe_mul(e, column, mxe_param(e, "column_blocks"));
+    number = mxe_add(e, mxe_add(e, number, mxe_zext(e, at->block, MXE_I64)), t->packed);
+    return mxe_mul(e, number, mxe_i64(e, p->block_elements / 4));
+}
+
 static void pass_encode(mxe *e, const plan *p, const tile *t, const place *at)
 {
     mxe_value raw[4 * MX_MOST_ELEMENTS], out[4 * MX_MOST_ELEMENTS];
@@ -292,8 +304,11 @@ static void pass_encode(mxe *e, const plan *p, const tile *t, const place *at)
     for (int v = 0; v < p->vec; v++) {
         mx_codes codes;
         mx_record record;
+        mx_shape shape = t->shape;
         mxe_value *column = raw + p->block_elements * v;
-        mx_encode(e, &t->shape, column, &codes);
+        if (p->options)
+            shape.position = position_of(e, p, t, at, v);
+        mx_encode(e, &shape, column, &codes);
         if (p->key.op == MX_OP_QDQ) {
             mx_decode(e, &t->shape, &codes, column, out + p->block_elements * v);
             continue;
@@ -501,6 +516,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     tile t = {
         .shape = {p.key.format, p.key.dtype, p.key.profile, 1, p.block_elements, mxe_i32(e, 0)}};
     t.shape.hardware = p.hardware;
+    t.shape.options = p.options;
     if (kernel->lds_bytes)
         mxe_lds_reserve(e, kernel->lds_bytes);
     place_tile(e, &p, &t);
@@ -523,6 +539,7 @@ static const mxgen_param params[] = {
     {"num_warps", VALUES(warps_values)}, {"VEC", VALUES(vec_values)},
     {"STAGED", VALUES(staged_values)},   {"EVEN", VALUES(flag_values)},
     {"ORDER", VALUES(flag_values)},      {"CACHE", VALUES(flag_values)},
+    {"OPTIONS", VALUES(flag_values)},
 };
 
 static int lds_bytes(const plan *p)
@@ -536,6 +553,10 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
     plan p = plan_of(spec);
     const mxgen_target *target = spec->target;
     bool host = target->simd_width > 1;
+    if (p.options && (host || !mx_format_is_ocp(p.key.format)))
+        return snprintf(why, why_bytes, "OPTIONS 1: %s on %s has no options here",
+                        mx_format_get(p.key.format)->name, target->name),
+               false;
     if (host && (p.vec != 1 || p.warps != 1 || p.staged))
         return snprintf(why, why_bytes,
                         "VEC %d, num_warps %d, STAGED %d: lanes of %s are single columns", p.vec,
@@ -584,6 +605,9 @@ static bool explored_ocp(const mxgen_spec *spec, const plan *p)
     int word = 4 / p->elem_bytes, order = mxgen_spec_param(spec, "ORDER");
     if (!p->flags || p->warps != 4 || order != (p->key.op == MX_OP_TO) || p->block_n != 32 * p->vec)
         return false;
+    if (p->options)
+        return p->key.op != MX_OP_FROM && p->block_m == 8 && p->vec == 1 && !p->even &&
+               (p->staged == STAGED_PIECES || p->key.op == MX_OP_QDQ);
     if (p->key.op == MX_OP_QDQ)
         return p->block_m == 8 && p->vec == word;
     if (p->staged == STAGED_CHUNKS && p->even)
@@ -599,11 +623,11 @@ static bool explored(const mxgen_spec *spec)
     plan p = plan_of(spec);
     int word = 4 / p.elem_bytes;
     if (spec->target->simd_width > 1)
-        return p.block_m == 16 && p.block_n == 128 && !p.flags && !p.even &&
+        return p.block_m == 16 && p.block_n == 128 && !p.flags && !p.even && !p.options &&
                mxgen_spec_param(spec, "ORDER") == 0;
     if (mx_format_is_ocp(p.key.format))
         return explored_ocp(spec, &p);
-    if (!p.flags)
+    if (!p.flags || p.options)
         return false;
     if (explored_shape(&p) && p.key.profile == MX_PROFILE_PACKED)
         return true;
@@ -637,7 +661,8 @@ static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name
 static void describe_scales(mxgen_kernel *kernel, const plan *p)
 {
     mx_describe_scales(kernel, &p->key);
-    mx_describe_options(kernel, &p->key, false);
+    mx_describe_options(kernel, &p->key, p->options);
+    mx_describe_blocks_alone(kernel, &p->key);
     if (!has_scales(p))
         return;
     mxgen_kernel_scalar(kernel, "column_scales", MXE_ARG_I64, "dim0_row_stride * s_row_stride");
@@ -688,7 +713,7 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     mxgen_kernel_scalar(kernel, "len", MXE_ARG_I64, "len");
     mxgen_kernel_scalar(kernel, "size0", MXE_ARG_I64, "dim0_size");
     mxgen_kernel_scalar(kernel, "row_stride0", MXE_ARG_I64, "dim0_row_stride");
-    if (p.key.op != MX_OP_QDQ)
+    if (p.key.op != MX_OP_QDQ || p.options)
         mxgen_kernel_scalar(kernel, "column_blocks", MXE_ARG_I64, "dim0_row_stride * bpr");
     if (p.key.op != MX_OP_FROM)
         mxgen_kernel_scalar(kernel, "x_axis_stride", MXE_ARG_I64, "x_axis_stride");
@@ -708,7 +733,8 @@ static double cost(const mxgen_spec *spec)
     if (p.key.op != MX_OP_QDQ)
         cost += p.staged == STAGED_CHUNKS ? 0.0 : p.staged == STAGED_PIECES ? 0.2 : 0.4;
     if (mx_format_is_ocp(p.key.format))
-        return cost + (p.block_m == 16 ? 0.0 : 0.01) + (p.vec == word ? 0.0 : 0.02);
+        return cost + (p.options ? 4.0 : 0.0) + (p.block_m == 16 ? 0.0 : 0.01) +
+               (p.vec == word ? 0.0 : 0.02);
     bool small = p.block_bytes <= 12, long_runs = p.elem_bytes == 2 && small;
     if (from)
         cost += p.block_m == 32 ? (long_runs ? 0.0 : 0.02) : p.warps == 8 ? 0.01 : 0.03;
