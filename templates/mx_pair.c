@@ -28,6 +28,7 @@ typedef struct plan {
     int block_n, warps, lanes, threads;
     int row_lanes, pass_rows, passes;
     int block_bytes, image_bytes, column_bytes;
+    bool halves; /* columns that are not rotated are packed two elements a word, too */
 } plan;
 
 static plan plan_of(const mxgen_spec *spec)
@@ -43,6 +44,8 @@ static plan plan_of(const mxgen_spec *spec)
     p.block_bytes = mx_format_get(spec->key.format)->block_bytes;
     p.image_bytes = TILE_BLOCKS * p.block_bytes;
     p.column_bytes = p.image_bytes + CHUNK; /* against bank conflicts */
+    p.halves = mx_converts(spec) && mxgen_target_has(spec->target, MXGEN_CAP_HALVES) &&
+               p.key.format == MX_FORMAT_MXFP4 && p.key.dtype == MX_DTYPE_BF16;
     return p;
 }
 
@@ -194,16 +197,51 @@ static void do_rows(mxe *e, const plan *p, const tile *t)
 
 /* ---- Columns ---- */
 
-/* Column v of a lane's two: its elements as f32, rotated where that is asked for. */
-static void load_column(mxe *e, const plan *p, const mxe_value words[MX_OCP_BLOCK], int v,
-                        mxe_value *raw)
+/* Column v of a lane's two as they lie in memory. */
+static void split_column(mxe *e, const plan *p, const mxe_value words[MX_OCP_BLOCK], int v,
+                         mxe_value *raw)
 {
     for (int i = 0; i < MX_OCP_BLOCK; i++) {
         mxe_value two[2];
         mx_split_words(e, p->key.dtype, &words[i], 2, two);
-        raw[i] = mxe_bitcast(e, mx_raw_to_f32(e, p->key.dtype, two[v]), MXE_I32);
+        raw[i] = two[v];
     }
-    mx_ocp_rotate(e, MX_OCP_BLOCK, raw);
+}
+
+/* By way of f32, rotated where that is asked for. */
+static void encode_column(mxe *e, const plan *p, const tile *t, const mxe_value *raw,
+                          mx_codes *codes)
+{
+    mxe_value bits[MX_MOST_ELEMENTS];
+    for (int i = 0; i < MX_OCP_BLOCK; i++)
+        bits[i] = mxe_bitcast(e, mx_raw_to_f32(e, p->key.dtype, raw[i]), MXE_I32);
+    mx_ocp_rotate(e, MX_OCP_BLOCK, bits);
+    mx_encode(e, &t->column, bits, codes);
+}
+
+/* The same, but elements that need no rotation stay two a word. */
+static void encode_column_halves(mxe *e, const plan *p, const tile *t, const mxe_value *raw,
+                                 mx_codes *codes)
+{
+    mxe_branch branch;
+    mxe_var words[8], header;
+    mx_codes plain;
+    mx_shape shape = t->column;
+    int n = p->block_bytes / 4;
+    shape.dtype = p->key.dtype;
+    mx_encode(e, &shape, raw, &plain);
+    header = mxe_var_new(e, plain.header);
+    for (int i = 0; i < n; i++)
+        words[i] = mxe_var_new(e, plain.words[i]);
+    mxe_if_begin(e, &branch, mxe_ne(e, mxe_param(e, "hadamard"), mxe_i32(e, 0)));
+    encode_column(e, p, t, raw, codes);
+    mxe_var_set(e, header, codes->header);
+    for (int i = 0; i < n; i++)
+        mxe_var_set(e, words[i], codes->words[i]);
+    mxe_if_end(e, &branch);
+    codes->header = mxe_var_get(e, header);
+    for (int i = 0; i < n; i++)
+        codes->words[i] = mxe_var_get(e, words[i]);
 }
 
 static void store_column_scale(mxe *e, const tile *t, mxe_value column, mxe_value block,
@@ -261,8 +299,11 @@ static void do_columns(mxe *e, const plan *p, const tile *t)
     for (int v = 0; v < 2; v++) {
         mx_codes codes;
         mxe_value column = mxe_add(e, mxe_mul(e, pair, mxe_i32(e, 2)), mxe_i32(e, v));
-        load_column(e, p, words, v, raw);
-        mx_encode(e, &t->column, raw, &codes);
+        split_column(e, p, words, v, raw);
+        if (p->halves)
+            encode_column_halves(e, p, t, raw, &codes);
+        else
+            encode_column(e, p, t, raw, &codes);
         mx_pack(e, &t->column, &codes, &records[v]);
         store_column_scale(e, t, column, block, codes.header);
     }

@@ -553,9 +553,9 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
     plan p = plan_of(spec);
     const mxgen_target *target = spec->target;
     bool host = target->simd_width > 1;
-    if (p.options && (host || !mx_format_is_ocp(p.key.format)))
-        return snprintf(why, why_bytes, "OPTIONS 1: %s on %s has no options here",
-                        mx_format_get(p.key.format)->name, target->name),
+    if (p.options && (host || p.key.op == MX_OP_FROM || !mx_format_is_ocp(p.key.format)))
+        return snprintf(why, why_bytes, "OPTIONS 1: %s %s on %s has no options here",
+                        mx_op_name(p.key.op), mx_format_get(p.key.format)->name, target->name),
                false;
     if (host && (p.vec != 1 || p.warps != 1 || p.staged))
         return snprintf(why, why_bytes,
@@ -603,7 +603,14 @@ static bool explored_shape(const plan *p)
 static bool explored_ocp(const mxgen_spec *spec, const plan *p)
 {
     int word = 4 / p->elem_bytes, order = mxgen_spec_param(spec, "ORDER");
-    if (!p->flags || p->warps != 4 || order != (p->key.op == MX_OP_TO) || p->block_n != 32 * p->vec)
+    if (!p->flags || order != (p->key.op == MX_OP_TO))
+        return false;
+    /* Unpacking: more warps, or narrow tiles of two words a store. */
+    if (p->key.op == MX_OP_FROM && !p->options && p->staged == STAGED_CHUNKS && p->even &&
+        p->vec == 2 && p->block_m == 16 &&
+        (p->warps == 8 ? p->block_n == 64 : p->warps == 4 && p->block_n == 32))
+        return true;
+    if (p->warps != 4 || p->block_n != 32 * p->vec)
         return false;
     if (p->options)
         return p->key.op != MX_OP_FROM && p->block_m == 8 && p->vec == 1 && !p->even &&
