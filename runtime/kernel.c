@@ -9,7 +9,7 @@
 
 #include "runtime/context.h"
 #include "runtime/device.h"
-#include "runtime/pack_kernels.h"
+#include "runtime/tuned.h"
 
 #define MAX_ALIGN 4096
 #define MAX_GRID_X 2147483647
@@ -19,26 +19,12 @@
 _Static_assert((int)MXRT_ARG_F32 == 3, "kinds of arguments are numbered as their names are");
 static const char *const kind_names[] = {"pointer", "i32", "i64", "f32"};
 
-typedef struct kernel_variant {
-    const mxrt_pack_kernel *from;
-    const mxrt_backend_kernel *code;
-    int is_host; /* a workgroup is one work item, and the grid follows the arguments */
-    uint16_t arg_offsets[MXPACK_MAX_ARGS];
-} kernel_variant;
-
-struct mxrt_kernel {
-    mxrt_kernel *next; /* of the device's */
-    mxrt_device *device;
-    char *name;
-    size_t n_variants;
-    kernel_variant variants[];
-};
-
 void mxrt_kernels_destroy(mxrt_kernel *first)
 {
     while (first) {
         mxrt_kernel *next = first->next;
         free(first->name);
+        free(first->measured);
         free(first);
         first = next;
     }
@@ -104,7 +90,7 @@ static int same_inputs(const mxrt_pack_kernel *a, const mxrt_pack_kernel *b)
 }
 
 static mx_status load_variant(mxrt_device *device, const mxrt_pack *pack,
-                              const mxrt_pack_kernel *from, kernel_variant *out, mx_error *err)
+                              const mxrt_pack_kernel *from, mxrt_kernel_variant *out, mx_error *err)
 {
     const mxrt_variant_info object = {.object_id = from->object_id,
                                       .object_kind = from->object_kind};
@@ -178,6 +164,7 @@ static mx_status load_from(mxrt_device *device, const mxrt_pack *pack, const cha
     qsort(candidates, n, sizeof(*candidates), compare_candidates);
     if ((status = load_variants(kernel, pack, candidates, n, err)))
         goto out;
+    mxrt_kernel_read_tuned(kernel);
     *out = kernel;
     kernel = NULL;
 out:
@@ -258,15 +245,15 @@ mx_status mxrt_kernel_get_info(const mxrt_kernel *kernel, mxrt_kernel_info *out,
     return MX_OK;
 }
 
-const char *mxrt_kernel_variant(const mxrt_kernel *kernel, size_t index)
+const char *mxrt_kernel_variant_name(const mxrt_kernel *kernel, size_t index)
 {
     return kernel && index < kernel->n_variants ? kernel->variants[index].from->name : NULL;
 }
 
 /* ---- Arguments ---- */
 
-static mx_status check_inputs(const mxrt_kernel *kernel, const mxrt_kernel_arg *args, size_t n_args,
-                              mx_error *err)
+mx_status mxrt_kernel_check_args(const mxrt_kernel *kernel, const mxrt_kernel_arg *args,
+                                 size_t n_args, mx_error *err)
 {
     const mxrt_pack_kernel *first = kernel->variants[0].from;
     if (n_args != first->n_inputs || (n_args && !args))
@@ -288,7 +275,7 @@ static int64_t alignment_of(const void *pointer)
     return (int64_t)(address & -address);
 }
 
-static void fill_values(const mxrt_kernel_arg *args, size_t n, int64_t values[2 * MXPACK_MAX_ARGS])
+void mxrt_kernel_values(const mxrt_kernel_arg *args, size_t n, int64_t values[2 * MXPACK_MAX_ARGS])
 {
     for (size_t i = 0; i < n; i++) {
         values[i] = args[i].kind == MXRT_ARG_I32   ? args[i].value.i32
@@ -301,19 +288,20 @@ static void fill_values(const mxrt_kernel_arg *args, size_t n, int64_t values[2 
 /* ---- Choosing ---- */
 
 typedef struct selection {
-    const kernel_variant *variant;
+    const mxrt_kernel_variant *variant;
     uint32_t grid[3], block[3];
     int is_empty; /* an extent of the grid is 0 */
 } selection;
 
-static mx_status fail_variant(const kernel_variant *variant, const char *what,
+static mx_status fail_variant(const mxrt_kernel_variant *variant, const char *what,
                               const mx_error *reason, mx_error *err)
 {
     return mx_fail(err, MX_ERR_UNSUPPORTED, "kernel %s (%s): %s: %.700s", variant->from->name,
                    variant->from->target, what, reason->message);
 }
 
-static mx_status check_rules(const kernel_variant *variant, const int64_t *values, mx_error *err)
+static mx_status check_rules(const mxrt_kernel_variant *variant, const int64_t *values,
+                             mx_error *err)
 {
     mx_error reason;
     for (size_t i = 0; i < variant->from->n_rules; i++) {
@@ -331,9 +319,9 @@ static mx_status check_rules(const kernel_variant *variant, const int64_t *value
 }
 
 /* One extent, by the rule or as given. */
-static mx_status eval_extent(const kernel_variant *variant, const mxrt_expr *expr, const char *what,
-                             const int64_t *values, int64_t least, int64_t most, uint32_t *out,
-                             mx_error *err)
+static mx_status eval_extent(const mxrt_kernel_variant *variant, const mxrt_expr *expr,
+                             const char *what, const int64_t *values, int64_t least, int64_t most,
+                             uint32_t *out, mx_error *err)
 {
     mx_error reason;
     int64_t value = *out;
@@ -348,7 +336,7 @@ static mx_status eval_extent(const kernel_variant *variant, const mxrt_expr *exp
     return MX_OK;
 }
 
-static mx_status eval_size(const kernel_variant *variant, const mxrt_kernel_size *size,
+static mx_status eval_size(const mxrt_kernel_variant *variant, const mxrt_kernel_size *size,
                            const int64_t *values, selection *out, mx_error *err)
 {
     static const char *const grids[] = {"grid x", "grid y", "grid z"}, *const blocks[] = {
@@ -383,16 +371,33 @@ static mx_status eval_size(const kernel_variant *variant, const mxrt_kernel_size
     return status;
 }
 
-/* The first variant whose rules hold. */
+static mx_status try_variant(const mxrt_kernel *kernel, size_t index, const mxrt_kernel_size *size,
+                             const int64_t *values, selection *out, mx_error *err)
+{
+    out->variant = &kernel->variants[index];
+    mx_status status = check_rules(out->variant, values, err);
+    return status ? status : eval_size(out->variant, size, values, out, err);
+}
+
+/* Of the variants whose rules hold the fastest in the nearest bucket that was measured, else the
+ * first. */
 static mx_status choose(const mxrt_kernel *kernel, const mxrt_kernel_size *size,
                         const int64_t *values, selection *out, mx_error *err)
 {
     mx_status status = MX_ERR_UNSUPPORTED;
-    for (size_t i = 0; status == MX_ERR_UNSUPPORTED && i < kernel->n_variants; i++) {
-        out->variant = &kernel->variants[i];
-        if (!(status = check_rules(out->variant, values, err)))
-            status = eval_size(out->variant, size, values, out, err);
+    mxrt_kernel_bucket bucket;
+    if (kernel->n_measured)
+        mxrt_kernel_bucket_of(kernel, values, &bucket);
+    for (int distance = 0; kernel->n_measured && distance <= MXRT_BUCKET_NEAREST; distance++) {
+        for (size_t i = 0; i < kernel->n_measured; i++) {
+            const mxrt_kernel_measured *row = &kernel->measured[i];
+            if (mxrt_kernel_bucket_distance(&row->bucket, &bucket) == distance &&
+                !try_variant(kernel, row->variant, size, values, out, NULL))
+                return MX_OK;
+        }
     }
+    for (size_t i = 0; status == MX_ERR_UNSUPPORTED && i < kernel->n_variants; i++)
+        status = try_variant(kernel, i, size, values, out, err);
     return status;
 }
 
@@ -402,10 +407,10 @@ static mx_status prepare(const mxrt_kernel *kernel, const mxrt_kernel_size *size
 {
     if (!kernel)
         return mx_fail(err, MX_ERR_INVALID, "kernel must not be NULL");
-    mx_status status = check_inputs(kernel, args, n_args, err);
+    mx_status status = mxrt_kernel_check_args(kernel, args, n_args, err);
     if (status)
         return status;
-    fill_values(args, n_args, values);
+    mxrt_kernel_values(args, n_args, values);
     return choose(kernel, size, values, out, err);
 }
 
@@ -434,7 +439,7 @@ mx_status mxrt_kernel_plan_launch(const mxrt_kernel *kernel, const mxrt_kernel_s
 
 /* ---- Launching ---- */
 
-static mx_status fill_arg(const kernel_variant *variant, const mxrt_kernel_param *param,
+static mx_status fill_arg(const mxrt_kernel_variant *variant, const mxrt_kernel_param *param,
                           const mxrt_kernel_arg *args, const int64_t *values, unsigned char *block,
                           mx_error *err)
 {
@@ -469,7 +474,7 @@ static mx_status fill_arg(const kernel_variant *variant, const mxrt_kernel_param
 
 /* Programs of the host are numbered along x only: the kernel tells its workgroup from the grid,
  * which lies behind the arguments. */
-static mx_status flatten_grid(const kernel_variant *variant, mxrt_launch *launch,
+static mx_status flatten_grid(const mxrt_kernel_variant *variant, mxrt_launch *launch,
                               unsigned char *block, mx_error *err)
 {
     int64_t grid[3], n_programs = 1;

@@ -128,16 +128,31 @@ static mx_status name_variables(reading *r, size_t index)
     return status;
 }
 
+/* What is told of memory, once all names are known. */
+static mx_status read_bytes(reading *r, const json_t *json)
+{
+    mxrt_pack_kernel *kernel = r->kernel;
+    mx_status status = MX_OK;
+    for (size_t i = 0; !status && i < kernel->n_inputs; i++) {
+        const json_t *bytes = json_object_get(json_array_get(json, i), "bytes");
+        if (bytes)
+            status = get_expr(r, bytes, "launch: bytes", &kernel->input_bytes[i]);
+    }
+    return status;
+}
+
 static mx_status read_inputs(reading *r, const json_t *json)
 {
-    static const char *const keys[] = {"name", "kind"};
+    static const char *const keys[] = {"name", "kind", "bytes"};
     mxrt_pack_kernel *kernel = r->kernel;
     size_t n = json_array_size(json);
     mx_status status = MX_OK;
     if (!json_is_array(json) || n > MXPACK_MAX_ARGS)
         return mx_fail(r->err, MX_ERR_CORRUPT, "launch: \"inputs\" must be an array of at most %d",
                        MXPACK_MAX_ARGS);
-    if (!(kernel->inputs = calloc(n ? n : 1, sizeof(kernel->inputs[0]))))
+    kernel->inputs = calloc(n ? n : 1, sizeof(kernel->inputs[0]));
+    kernel->input_bytes = calloc(n ? n : 1, sizeof(kernel->input_bytes[0]));
+    if (!kernel->inputs || !kernel->input_bytes)
         return fail_memory(r->err);
     kernel->n_inputs = n;
     for (size_t i = 0; !status && i < n; i++) {
@@ -145,7 +160,8 @@ static mx_status read_inputs(reading *r, const json_t *json)
         mxrt_kernel_input *input = &kernel->inputs[i];
         char what[48];
         snprintf(what, sizeof(what), "launch: inputs[%zu]", i);
-        if ((status = check_keys(item, keys, 2, what, r->err)) ||
+        size_t n_keys = json_object_get(item, "bytes") ? 3 : 2;
+        if ((status = check_keys(item, keys, n_keys, what, r->err)) ||
             (status = get_text(r, json_object_get(item, "name"), what, &input->name)) ||
             (status = get_kind(r, json_object_get(item, "kind"), what, &input->kind)))
             break;
@@ -156,7 +172,7 @@ static mx_status read_inputs(reading *r, const json_t *json)
         }
         status = name_variables(r, i);
     }
-    return status;
+    return status ? status : read_bytes(r, json);
 }
 
 /* ---- Rules and sizes ---- */
@@ -328,6 +344,9 @@ mx_status mxrt_pack_kernel_read(mxrt_pack_row *row, mxrt_pack_kernel *out,
 
 void mxrt_pack_kernel_finish(mxrt_pack_kernel *kernel)
 {
+    for (size_t i = 0; kernel->input_bytes && i < kernel->n_inputs; i++)
+        mxrt_expr_free(kernel->input_bytes[i]);
+    free(kernel->input_bytes);
     for (size_t i = 0; i < kernel->n_rules; i++)
         mxrt_expr_free(kernel->rules[i].when);
     for (size_t i = 0; i < kernel->n_args; i++)

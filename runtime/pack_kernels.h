@@ -31,6 +31,7 @@ typedef struct mxrt_pack_kernel {
     int64_t rank, object_id, object_bytes;
     size_t n_inputs; /* at most MXPACK_MAX_ARGS, as n_args */
     mxrt_kernel_input *inputs;
+    mxrt_expr **input_bytes; /* of pointers, as many; NULL where it is not told */
     size_t n_rules;
     mxrt_kernel_rule *rules;
     mxrt_expr *grid[3], *block[3]; /* NULL: the caller's */

@@ -200,16 +200,12 @@ int mxrt_tuned_is_news(mxrt_device *device, int place)
     return !(atomic_fetch_or(&device->context->tune_told, bit) & bit);
 }
 
-static void read_file(mxrt_device *device, reader *r, const char *path, int place)
+/* What is read of the files: rows of one key by `take`. */
+static void read_file(mxrt_device *device, const mxrt_tuned_reading *reading, const char *path,
+                      int place)
 {
     char chip[MXTUNE_TEXT_BYTES];
-    const mxrt_table_key *key = &r->table->key;
-    mxrt_tune_filter filter = {.op = mx_op_name(key->op),
-                               .format = mx_format_get(key->format)->name,
-                               .dtype = mx_dtype_get(key->dtype)->name,
-                               .profile = mx_profile_name(key->profile),
-                               .device = chip,
-                               .driver = device->info.driver};
+    mxrt_tune_filter filter = reading->filter;
     mxrt_tune_file *file = NULL;
     int64_t n_damaged = 0;
     mx_error reason = {MX_OK, ""};
@@ -217,13 +213,14 @@ static void read_file(mxrt_device *device, reader *r, const char *path, int plac
     /* That there is none yet is nothing to tell. */
     if (access(path, F_OK))
         return;
-    r->n_before = r->tuned->n;
-    r->bucket_text[0] = 0;
+    reading->begin(reading->user);
     mxrt_tuned_device(&device->info, chip, sizeof(chip));
+    filter.device = chip;
+    filter.driver = device->info.driver;
     mx_status status =
         mxrt_tune_open_within(path, MXRT_TUNE_SNAPSHOT, READ_BUSY_MS, &file, &reason);
     if (!status)
-        status = mxrt_tune_best(file, &filter, take, r, &n_damaged, &reason);
+        status = mxrt_tune_best(file, &filter, reading->take, reading->user, &n_damaged, &reason);
     mxrt_tune_close(file);
     if ((status || n_damaged) && mxrt_tuned_is_news(device, place)) {
         if (status)
@@ -236,18 +233,27 @@ static void read_file(mxrt_device *device, reader *r, const char *path, int plac
     }
 }
 
-/* A list with colons. */
-static void read_system_files(mxrt_device *device, reader *r)
+void mxrt_tuned_files(mxrt_device *device, const mxrt_tuned_reading *reading)
 {
+    /* A list with colons. */
     const char *list = getenv("MXRT_TUNE_SYSTEM");
     char *copy = list ? strdup(list) : NULL, *rest = copy;
     int place = 1;
 
     for (char *path; rest && (path = strsep(&rest, ":")); place++) {
         if (*path)
-            read_file(device, r, path, place);
+            read_file(device, reading, path, place);
     }
     free(copy);
+    read_file(device, reading, device->context->tune_file, 0);
+}
+
+static void begin_file(void *user)
+{
+    reader *r = user;
+
+    r->n_before = r->tuned->n;
+    r->bucket_text[0] = 0;
 }
 
 /* Buckets together, then what was measured with more care, then by the time of a byte. */
@@ -283,6 +289,14 @@ void mxrt_tuned_free(mxrt_tuned *tuned)
 void mxrt_tuned_read(mxrt_device *device, mxrt_kernel_table *table)
 {
     reader r = {.table = table};
+    const mxrt_table_key *key = &table->key;
+    const mxrt_tuned_reading reading = {.filter = {.op = mx_op_name(key->op),
+                                                   .format = mx_format_get(key->format)->name,
+                                                   .dtype = mx_dtype_get(key->dtype)->name,
+                                                   .profile = mx_profile_name(key->profile)},
+                                        .begin = begin_file,
+                                        .take = take,
+                                        .user = &r};
 
     if (!device->context->tune_file[0] || !table->n_variants)
         return;
@@ -290,8 +304,7 @@ void mxrt_tuned_read(mxrt_device *device, mxrt_kernel_table *table)
     if (!r.tuned) {
         mxrt_context_log(device->context, "no choices by measurement: no memory");
     } else {
-        read_system_files(device, &r);
-        read_file(device, &r, device->context->tune_file, 0);
+        mxrt_tuned_files(device, &reading);
         if (r.tuned->n) {
             qsort(r.tuned->rows, r.tuned->n, sizeof(*r.tuned->rows), compare_rows);
             atomic_store(&table->tuned, r.tuned);

@@ -4,6 +4,7 @@
 #define MXRT_TUNED_H
 
 #include "runtime/kernel_table.h"
+#include "runtime/tune_file.h"
 
 enum { MXRT_BUCKET_NEAREST = 3 };
 
@@ -44,6 +45,18 @@ void mxrt_tuned_key(const mxrt_device *device, const mxrt_problem *problem,
 /* The log is told once of a context that a file is bad, by its place: 0 for the user's, then the
  * system's in their order. */
 int mxrt_tuned_is_news(mxrt_device *device, int place);
+
+/* Rows to be read from the tuning files: the system's, then the user's. `begin` comes before each
+ * file; device and driver of the filter are filled in. */
+typedef struct mxrt_tuned_reading {
+    mxrt_tune_filter filter;
+    void (*begin)(void *user);
+    mxrt_tune_best_fn take;
+    void *user;
+} mxrt_tuned_reading;
+
+/* Never fails: what cannot be read is told to the log, and missing. */
+void mxrt_tuned_files(mxrt_device *device, const mxrt_tuned_reading *reading);
 
 /* Reads what the files know of the table's variants. Never fails: what cannot be read is told to
  * the log, and missing. */

@@ -208,8 +208,8 @@ START_TEST(host_without_json)
     ck_assert_uint_eq(info.n_inputs, 4);
     ck_assert_str_eq(info.inputs[3].name, "n");
     ck_assert_int_eq(info.inputs[1].kind, MXRT_ARG_F32);
-    ck_assert_str_eq(mxrt_kernel_variant(kernel, 0), "number");
-    ck_assert_ptr_null(mxrt_kernel_variant(kernel, 1));
+    ck_assert_str_eq(mxrt_kernel_variant_name(kernel, 0), "number");
+    ck_assert_ptr_null(mxrt_kernel_variant_name(kernel, 1));
     void *memory = rig_upload(&r, y, sizeof(y));
     const mxrt_kernel_arg args[] = {mxrt_arg_pointer(memory), mxrt_arg_f32(0.5f), mxrt_arg_i32(7),
                                     mxrt_arg_i64(29)};
@@ -300,8 +300,8 @@ START_TEST(host_variants)
                                         "scale_STEP_4_OP_fmul", "scale_STEP_4_OP_fadd",
                                         "scale_STEP_8_OP_fmul", "scale_STEP_8_OP_fadd"};
     for (size_t i = 0; i < 6; i++)
-        ck_assert_str_eq(mxrt_kernel_variant(kernel, i), names[i]);
-    ck_assert_ptr_null(mxrt_kernel_variant(kernel, 6));
+        ck_assert_str_eq(mxrt_kernel_variant_name(kernel, i), names[i]);
+    ck_assert_ptr_null(mxrt_kernel_variant_name(kernel, 6));
     check_scale(&r, "scale", 14, 3, 2 + 7);
     check_scale(&r, "scale_STEP_4_OP_fadd", 12, 1, 3 + 4 + 6);
     check_scale(&r, "scale", 0, 3, 0);
@@ -334,8 +334,8 @@ START_TEST(host_variants)
 
     mxgen_ok("compile @s.ll --target host-x86-64-v3 --param OP=fadd --param STEP=8 -o @q");
     rig_open(&r, "host", "q");
-    ck_assert_str_eq(mxrt_kernel_variant(rig_find(&r, "scale"), 0), names[5]);
-    ck_assert_ptr_null(mxrt_kernel_variant(rig_find(&r, "scale"), 1));
+    ck_assert_str_eq(mxrt_kernel_variant_name(rig_find(&r, "scale"), 0), names[5]);
+    ck_assert_ptr_null(mxrt_kernel_variant_name(rig_find(&r, "scale"), 1));
     rig_close(&r);
 }
 END_TEST
@@ -409,6 +409,83 @@ START_TEST(damage)
     damaged("DELETE FROM meta WHERE key='kernel_checksum'", "checksum of its rows");
     damaged("DROP TABLE kernel", "its table \"kernel\" is missing");
     damaged("ALTER TABLE kernel ADD COLUMN x INTEGER", "is missing or not the one of version");
+}
+END_TEST
+
+/* ---- Tuning ---- */
+
+static const char tuned_json[] =
+    "{\"kernel\": \"f\", \"symbol\": \"f\", \"params\": {\"LOOPS\": [4000, 1, 300]},"
+    " \"args\": [{\"name\": \"x\", \"kind\": \"pointer\", \"bytes\": \"8 * n\"},"
+    "  {\"name\": \"n\", \"kind\": \"i64\"}, {\"name\": \"a\", \"kind\": \"f32\"}],"
+    " \"rules\": [{\"rule\": \"r\", \"when\": \"${LOOPS} != 1 || n != 1100\"}],"
+    " \"grid\": [\"n\"], \"block\": [1]}";
+
+/* LOOPS dependent stores, so that the variants' order in time is beyond doubt. */
+static const char tuned_ir[] = "define void @f(ptr %x, i64 %n, float %a) {\n"
+                               "entry:\n"
+                               "  br label %loop\n"
+                               "loop:\n"
+                               "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]\n"
+                               "  store volatile i64 %i, ptr %x\n"
+                               "  %next = add i64 %i, 1\n"
+                               "  %on = icmp slt i64 %next, ${LOOPS}\n"
+                               "  br i1 %on, label %loop, label %done\n"
+                               "done:\n"
+                               "  ret void\n"
+                               "}\n";
+
+static void mxrt_tunes(const char *args)
+{
+    cli_run run;
+    char *pack = cli_temp_path(temp_dir, "p"), *file = cli_temp_path(temp_dir, "tune");
+    const char *argv[] = {getenv("MXRT"),   "tune",   "--kernel", "f",         "--device",
+                          "host?threads=1", "--pack", pack,       "--seconds", "0.02",
+                          "--args",         args,     "--file",   file,        NULL};
+    ck_assert_msg(argv[0] != NULL, "set MXRT to the program");
+    cli_run_start(&run, argv);
+    ck_assert_msg(run.exit_code == 0 && strstr(run.out, "f_LOOPS_300") != NULL, "%s%s", run.out,
+                  run.err);
+    cli_run_finish(&run);
+    free(pack);
+    free(file);
+}
+
+static void check_choice(rig *r, const mxrt_kernel *kernel, int64_t n, const char *variant)
+{
+    mxrt_kernel_plan plan;
+    void *x = NULL;
+    ck_assert_int_eq(mxrt_device_alloc(r->device, 64, &x, &r->err), MX_OK);
+    const mxrt_kernel_arg args[] = {mxrt_arg_pointer(x), mxrt_arg_i64(n), mxrt_arg_f32(0)};
+    ck_assert_msg(!mxrt_kernel_plan_launch(kernel, NULL, args, 3, &plan, &r->err), "%s",
+                  r->err.message);
+    ck_assert_msg(!strcmp(plan.variant, variant), "n = %d: %s, not %s", (int)n, plan.variant,
+                  variant);
+    mxrt_device_free(r->device, x);
+}
+
+START_TEST(tuned)
+{
+    rig r;
+    char *file = cli_temp_path(temp_dir, "tune");
+    write_text("t.ll", tuned_ir);
+    write_text("t.json", tuned_json);
+    mxgen_ok("compile @t.ll --target host-x86-64-v3 -o @p");
+    mxrt_tunes("n=1024,a=1.5");
+    ck_assert_int_eq(setenv("MXRT_TUNE_FILE", file, 1), 0);
+    rig_open(&r, "host?threads=1", "p");
+    const mxrt_kernel *kernel = rig_find(&r, "f");
+    check_choice(&r, kernel, 1500, "f_LOOPS_1");       /* the same bucket */
+    check_choice(&r, kernel, 8192, "f_LOOPS_1");       /* the nearest */
+    check_choice(&r, kernel, 1100, "f_LOOPS_300");     /* the fastest whose rule holds */
+    check_choice(&r, kernel, 1 << 20, "f_LOOPS_4000"); /* nothing is known: the first */
+    check_choice(&r, rig_find(&r, "f_LOOPS_300"), 1500, "f_LOOPS_300");
+    rig_close(&r);
+    ck_assert_int_eq(setenv("MXRT_TUNE_FILE", "", 1), 0);
+    rig_open(&r, "host?threads=1", "p");
+    check_choice(&r, rig_find(&r, "f"), 1500, "f_LOOPS_4000");
+    rig_close(&r);
+    free(file);
 }
 END_TEST
 
@@ -805,6 +882,7 @@ int main(void)
     tcase_add_test(runs, host_variants);
     tcase_add_test(runs, built_with_ours);
     tcase_add_test(runs, damage);
+    tcase_add_test(runs, tuned);
     tcase_add_test(runs, triton_on_chip);
     if (getenv("MX_TEST_MLIR")) {
         tcase_add_test(runs, mlir_on_host);

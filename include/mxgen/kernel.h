@@ -106,7 +106,7 @@ MX_API mx_status mxrt_kernel_get_info(const mxrt_kernel *kernel, mxrt_kernel_inf
                                       mx_error *err);
 /* Variant number `index`, in order of preference; a name for mxrt_kernel_find. NULL past the end.
  */
-MX_API const char *mxrt_kernel_variant(const mxrt_kernel *kernel, size_t index);
+MX_API const char *mxrt_kernel_variant_name(const mxrt_kernel *kernel, size_t index);
 
 /* What a launch with these arguments would be. */
 typedef struct mxrt_kernel_plan {
@@ -117,6 +117,23 @@ typedef struct mxrt_kernel_plan {
 MX_API mx_status mxrt_kernel_plan_launch(const mxrt_kernel *kernel, const mxrt_kernel_size *size,
                                          const mxrt_kernel_arg *args, size_t n_args,
                                          mxrt_kernel_plan *out, mx_error *err);
+
+/* ---- Tuning, for tools ---- */
+
+/* How much memory an input that is a pointer needs for these arguments, whose pointers do not
+ * matter. MX_ERR_UNSUPPORTED if the pack does not tell. */
+MX_API mx_status mxrt_kernel_input_bytes(const mxrt_kernel *kernel, size_t input,
+                                         const mxrt_kernel_arg *args, size_t n_args, int64_t *bytes,
+                                         mx_error *err);
+
+/* The key of a measurement of variant number `index` with these arguments (mxgen/tune.h): all texts
+ * of *row up to the protocol. Its op is "kernel", its format the kernel's name, cut off; its bucket
+ * has the power of two below each integer, such as "v12 v9 a16", and the pointers' alignment, at
+ * most 16. mxrt_kernel_find reads such rows, and a launch takes the variant that was fastest in its
+ * bucket, or the nearest one (3 at most in sum), of those whose rules hold. */
+MX_API mx_status mxrt_kernel_tune_key(const mxrt_kernel *kernel, size_t index,
+                                      const mxrt_kernel_arg *args, size_t n_args,
+                                      mxrt_tune_row *row, mx_error *err);
 
 /* ---- Packs, for tools ---- */
 

@@ -99,7 +99,8 @@
  *    "grid": [EXPR, EXPR, EXPR] or null, "block": [EXPR, EXPR, EXPR] or null, "lds_bytes": INTEGER,
  *    "args": [{"name": "x", "kind": "pointer", "value": "x"},
  *             {"name": "count", "kind": "i32", "value": EXPR}, ..]}
- * Inputs are what the caller gives, args what the function takes. The variables of EXPR are the
+ * Inputs are what the caller gives, args what the function takes. Inputs that are pointers may have
+ * "bytes": EXPR, how much of their memory the kernel uses, for tools that run it on memory of theirs. The variables of EXPR are the
  * inputs of kinds i32 and i64 and, of a pointer x, x_align: the largest power of two that divides
  * it, at most 4096. The value of a pointer is an input's name or "0", that of an f32 an input's name
  * or EXPR, converted. Without grid or block the caller gives it. On the host target the grid X, Y, Z

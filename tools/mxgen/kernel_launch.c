@@ -211,6 +211,28 @@ static mx_status read_inputs(reading *r, const json_t *json)
     return MX_OK;
 }
 
+/* "bytes" of pointers, once all names are known. */
+static mx_status read_bytes(reading *r, const json_t *json)
+{
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < json_array_size(json) && status == MX_OK; i++) {
+        const json_t *item = json_array_get(json, i), *bytes = json_object_get(item, "bytes");
+        json_t *text = NULL;
+        int64_t value;
+        bool constant;
+        for (size_t k = 0; bytes && k < json_array_size(r->launch->inputs); k++) {
+            json_t *input = json_array_get(r->launch->inputs, k);
+            if (strcmp(member(input, "name"), member(item, "name")) ||
+                strcmp(member(input, "kind"), "pointer"))
+                continue;
+            status = read_expr(r, bytes, "bytes", &text, &value, &constant);
+            if (status == MX_OK)
+                json_object_set_new(input, "bytes", text);
+        }
+    }
+    return status;
+}
+
 static void add_arg(reading *r, const char *name, const char *part, const char *kind, json_t *value)
 {
     char full[160];
@@ -306,6 +328,8 @@ static mx_status read_args(reading *r)
     if (!json)
         return MX_OK;
     mx_status status = read_inputs(r, json);
+    if (status == MX_OK)
+        status = read_bytes(r, json);
     if (status == MX_OK)
         r->launch->args = json_array();
     for (size_t i = 0; i < json_array_size(json) && status == MX_OK; i++) {

@@ -24,6 +24,7 @@ int cmd_qdq(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
+int cmd_tune_kernel(int argc, char **argv); /* tune --kernel */
 
 /* ---- Messages and exit status ---- */
 

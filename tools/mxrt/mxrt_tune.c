@@ -465,8 +465,20 @@ static mx_status tune_all(const tune_options *options, mx_error *err)
     return status;
 }
 
+/* Kernels written by others have options of their own. */
+static int asks_for_kernel(int argc, char **argv)
+{
+    static const char option[] = "--kernel";
+    int found = 0;
+    for (int i = 1; i < argc; i++)
+        found |= !strcmp(argv[i], option) || !strncmp(argv[i], "--kernel=", strlen(option) + 1);
+    return found;
+}
+
 int cmd_tune(int argc, char **argv)
 {
+    if (asks_for_kernel(argc, argv))
+        return cmd_tune_kernel(argc, argv);
     static const struct argp_child children[] = {
         {&engine_argp, 0, NULL, 10}, {&problems_argp, 0, NULL, 1}, {0}};
     static const struct argp argp = {
@@ -476,7 +488,7 @@ int cmd_tune(int argc, char **argv)
             "Measures the kernels that apply to each operation, format, type and shape, and keeps "
             "the results in a tuning file, from which the library chooses. Each kernel's output "
             "is compared with the reference before it is timed. An interrupted run goes on where "
-            "it was.",
+            "it was. For kernels of mxgen compile see mxrt tune --kernel --help.",
         .children = children};
     tune_options options = {
         .seconds = 0.1, .budget_s = 1e9, .limit_s = 30, .shard = 1, .n_shards = 1};
