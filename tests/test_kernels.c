@@ -489,6 +489,35 @@ START_TEST(tuned)
 }
 END_TEST
 
+/* ---- The reference command ---- */
+
+#define CHECKED(command)                                                                           \
+    "{\"kernel\": \"f\", \"symbol\": \"f\", \"params\": {\"LOOPS\": [2, 3]}, \"args\": "           \
+    "[{\"name\": \"x\", "                                                                          \
+    "\"kind\": \"pointer\", \"bytes\": \"8 * n\"}, {\"name\": \"n\", \"kind\": \"i64\"}, "         \
+    "{\"name\": "                                                                                  \
+    "\"a\", \"kind\": \"f32\"}], \"grid\": [\"n\"], \"block\": [1], \"check\": {\"command\": "     \
+    "[\"sh\", \"-c\", \"" command "\"], \"args\": {\"n\": 2, \"a\": 0.5}}}"
+
+START_TEST(checked)
+{
+    cli_run run;
+    write_text("t.ll", tuned_ir);
+    write_text(
+        "t.json",
+        CHECKED("grep -q LOOPS args.json && test $(stat -c %s x.in) = 16 && ! cmp -s x.in x.out"));
+    mxgen(&run, "compile @t.ll --target host-x86-64-v3 --check host -o @p");
+    ck_assert_msg(run.exit_code == 0 && strstr(run.out, "2 variants checked on host") != NULL,
+                  "%s%s", run.out, run.err);
+    cli_run_finish(&run);
+    write_text("t.json", CHECKED("echo off by one; exit 3"));
+    mxgen_fails("compile @t.ll --target host-x86-64-v3 --check host -o @p",
+                "f_LOOPS_2 is wrong, says its check: off by one");
+    write_text("t.json", CHECKED("no-such-program"));
+    mxgen_fails("compile @t.ll --target host-x86-64-v3 --check host -o @p", "no-such-program");
+}
+END_TEST
+
 /* ---- Triton's IR on a simulated chip ---- */
 
 static void check_row_scale(rig *r)
@@ -637,7 +666,7 @@ START_TEST(mlir_on_chip)
     rig r;
     if (!getenv("MXRT_HIP_LIBRARY"))
         return;
-    mxgen_ok("compile %softmax.mlir %mx9_bias.mlir --target gfx942 -o @p");
+    mxgen_ok("compile %softmax.mlir %mx9_bias.mlir --target gfx942 --check hip:0 -o @p");
     rig_open(&r, "hip:0", "p");
     check_softmax(&r, 2, 5, "softmax_THREADS_64");
     check_softmax(&r, 3, 700, "softmax_THREADS_256");
@@ -883,6 +912,7 @@ int main(void)
     tcase_add_test(runs, built_with_ours);
     tcase_add_test(runs, damage);
     tcase_add_test(runs, tuned);
+    tcase_add_test(runs, checked);
     tcase_add_test(runs, triton_on_chip);
     if (getenv("MX_TEST_MLIR")) {
         tcase_add_test(runs, mlir_on_host);

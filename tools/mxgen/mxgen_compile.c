@@ -9,15 +9,16 @@
 #include <mxgen/error.h>
 
 #include "cli.h"
+#include "kernel_check.h"
 #include "kernel_pack.h"
 
-enum { COMPILE_LDS = 256, COMPILE_MOST_FILES = 64, COMPILE_MOST_PARAMS = 12 };
+enum { COMPILE_LDS = 256, COMPILE_CHECK, COMPILE_MOST_FILES = 64, COMPILE_MOST_PARAMS = 12 };
 
 typedef struct compile_args {
     const char *files[COMPILE_MOST_FILES + 1]; /* one more than allowed, so that it is noticed */
     const char *params[COMPILE_MOST_PARAMS + 1];
     size_t n_files, n_params;
-    const char *targets, *stage, *lds, *threads, *output;
+    const char *targets, *stage, *lds, *check, *threads, *output;
 } compile_args;
 
 static const struct argp_option compile_options[] = {
@@ -26,6 +27,8 @@ static const struct argp_option compile_options[] = {
      "The value of ${NAME} in the text, of those that FILE.json declares; may be repeated", 0},
     {"lds", COMPILE_LDS, "BYTES", 0,
      "Shared memory of a workgroup whose size the code leaves to the launch", 0},
+    {"check", COMPILE_CHECK, "DEVICE", 0,
+     "Run the kernels there, and FILE.json's \"check\" on what they did", 0},
     {"stage", 's', "llvm|asm", 0, "Show the code instead, for one target", 0},
     {"jobs", 'j', "N", 0, "Compilations at once; default: one a core", 0},
     {"output", 'o', "FILE", 0, "The pack (required), or where to show the code", 0},
@@ -45,6 +48,9 @@ static error_t compile_parse(int key, char *arg, struct argp_state *state)
         return 0;
     case COMPILE_LDS:
         args->lds = arg;
+        return 0;
+    case COMPILE_CHECK:
+        args->check = arg;
         return 0;
     case 's':
         args->stage = arg;
@@ -89,6 +95,22 @@ static mx_status compile_one(const compile_args *args, const char *path,
     return status;
 }
 
+static mx_status check_pack(const compile_args *args, mx_error *err)
+{
+    mx_status status = MX_OK;
+    for (size_t i = 0; i < args->n_files && status == MX_OK; i++) {
+        kernel_file file = {0};
+        size_t n = 0;
+        status = kernel_file_open(args->files[i], args->params, args->n_params, &file, err);
+        if (status == MX_OK)
+            status = kernel_check(&file, args->output, args->check, &n, err);
+        if (status == MX_OK)
+            printf("%s: %zu variants checked on %s\n", args->files[i], n, args->check);
+        kernel_file_close(&file);
+    }
+    return status;
+}
+
 static mx_status compile_pack(const compile_args *args, const kernel_pack_options *options,
                               mx_error *err)
 {
@@ -115,7 +137,7 @@ static mx_status compile_pack(const compile_args *args, const kernel_pack_option
     printf("%s: %s, %zu kernels, %zu objects, %.2f s\n", args->output, size, stats.n_variants,
            stats.n_objects,
            (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
-    return MX_OK;
+    return args->check ? check_pack(args, err) : MX_OK;
 }
 
 static mx_status compile_show(const compile_args *args, const kernel_pack_options *options,
