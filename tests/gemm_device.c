@@ -249,7 +249,7 @@ gemm_verdict gemm_bad_offsets_run(mxrt_device *device, mx_gemm_pass pass, const 
          {128, 64, 32},
          40,
          24,
-         GEMM_STRIDED,
+         GEMM_ODD_ROWS,
          0,
          GEMM_VALUES_SIGNED},
     };

@@ -50,6 +50,7 @@ static const gemm_case cases[] = {
      0,
      GEMM_VALUES_SIGNED},
     {"strided", ROWS, 3, {3, 37, 12}, 50, 128, GEMM_STRIDED, 0, GEMM_VALUES_SIGNED},
+    {"gaps", ROWS, 3, {3, 70, 12}, 96, 160, GEMM_GAPS, 0, GEMM_VALUES_SIGNED},
     {"odd rows", ROWS, 2, {3, 61}, 53, 128, GEMM_ODD_ROWS, 0, GEMM_VALUES_SIGNED},
     {"one unit", ROWS, 5, {70, 3, 0, 129, 64}, 200, 96, 0, 1, GEMM_VALUES_SIGNED},
     {"three units", ROWS, 3, {150, 20, 64}, 300, 64, 0, 3, GEMM_VALUES_SIGNED},
@@ -75,6 +76,7 @@ static const gemm_case cases[] = {
     {"large scales", COLS, 2, {96, 128}, 40, 24, GEMM_LARGE_SCALES, 0, GEMM_VALUES_SIGNED},
     {"accumulate", COLS, 3, {192, 0, 128}, 56, 96, GEMM_ACCUMULATE, 0, GEMM_VALUES_SIGNED},
     {"strided", COLS, 2, {128, 96}, 50, 44, GEMM_STRIDED, 0, GEMM_VALUES_SIGNED},
+    {"gaps", COLS, 2, {128, 96}, 72, 80, GEMM_GAPS, 0, GEMM_VALUES_SIGNED},
     {"odd rows", COLS, 2, {128, 96}, 50, 43, GEMM_ODD_ROWS, 0, GEMM_VALUES_SIGNED},
     {"two units", COLS, 4, {128, 0, 64, 256}, 200, 140, 0, 2, GEMM_VALUES_SIGNED},
     {"host offsets", COLS, 3, {128, 0, 32}, 40, 64, GEMM_HOST_OFFSETS, 0, GEMM_VALUES_SIGNED},
@@ -224,12 +226,13 @@ static int operand_init(gemm_operand *o, const gemm_case *c, int is_right, uint6
 {
     uint64_t state = seed;
     int large = c->flags & GEMM_LARGE_SCALES ? 1 : 0;
-    int gap = c->flags & GEMM_STRIDED ? (o->element == MX_GEMM_BF16 ? 2 : 1) : 0;
+    int item = o->element == MX_GEMM_BF16 ? 2 : 1;
+    int gap = c->flags & GEMM_STRIDED ? 3 * item : c->flags & GEMM_GAPS ? 16 : 0;
     int64_t groups = gemm_operand_groups(o), blocks = o->k / BLOCK;
     int64_t n_scales;
 
-    o->row_bytes = gemm_code_bytes(o->element, o->k) + 3 * gap;
-    o->group_bytes = o->row_bytes * o->rows + 8 * gap;
+    o->row_bytes = gemm_code_bytes(o->element, o->k) + gap;
+    o->group_bytes = o->row_bytes * o->rows + 2 * gap;
     o->data_bytes = (size_t)(o->group_bytes * groups) + GUARD;
     o->scale_rows = o->rows + 5 * large;
     o->scale_blocks = blocks + 3 * large;
@@ -366,6 +369,8 @@ static int shape_out(gemm_run *r)
     r->out_stride = r->n_columns;
     if (c->flags & (GEMM_STRIDED | GEMM_ODD_ROWS))
         r->out_stride = r->n_columns + (c->flags & GEMM_STRIDED ? 6 : 2);
+    if (c->flags & GEMM_GAPS)
+        r->out_stride = r->n_columns + 8;
     r->out_group_stride = r->out_stride * r->out_rows + (c->flags & GEMM_STRIDED ? 5 : 0);
     r->out_bytes = (size_t)(r->out_group_stride * r->out_groups * bytes);
     r->before = malloc(r->out_bytes + 2 * GUARD);

@@ -26,8 +26,9 @@ enum {
     GEMM_LARGE_SCALES = 8, /* more rows and blocks of scales than needed, which are NaN */
     GEMM_STRIDED = 16,     /* gaps between rows and groups, odd addresses */
     GEMM_HOST_OFFSETS = 32,
-    GEMM_UNOWNED = 64,  /* gemm_rows: rows of out after the last group */
-    GEMM_ODD_ROWS = 128 /* rows of out are not aligned to 16 bytes */
+    GEMM_UNOWNED = 64,   /* gemm_rows: rows of out after the last group */
+    GEMM_ODD_ROWS = 128, /* rows of out are not aligned to 16 bytes */
+    GEMM_GAPS = 256      /* 16 bytes between rows and groups, 8 elements between those of out */
 };
 
 typedef struct gemm_case {
