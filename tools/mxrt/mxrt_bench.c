@@ -173,6 +173,8 @@ static void print_json(const bench_run *run, const tool_point *point, const mxrt
         json_object_set_new(line, "counts", counts_json(counts, info));
     }
     add_memory(line, point->shape);
+    if (point->columns.data)
+        json_object_set_new(line, "columns", json_integer(point->column_align));
     json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     fflush(stdout);
