@@ -354,7 +354,10 @@ static mx_status fail_search(const mxrt_kernel_table *table, const int64_t *valu
     if (!err || !table->n_variants)
         return MX_ERR_UNSUPPORTED;
     /* The last in order is the most general: its reason says most. */
-    mxrt_select_variant(&table->variants[table->n_variants - 1], values, &unused, &reason);
+    size_t last = table->n_variants - 1;
+    while (last && !serves(&table->variants[last], values))
+        last--;
+    mxrt_select_variant(&table->variants[last], values, &unused, &reason);
     return mx_fail(err, MX_ERR_UNSUPPORTED,
                    "none of %zu kernels for %s %s %s applies; the last: %.700s", table->n_variants,
                    mx_op_name(key->op), mx_format_get(key->format)->name,

@@ -402,6 +402,22 @@ static void check_variants(conform *run, ocp_setting *s)
     free(found);
 }
 
+/* GPUs round the columns of pairs to nearest only, and say so. */
+static void check_refusal(conform *run, ocp_setting *s)
+{
+    mx_ocp_options options = s->problem->options;
+    mxrt_plan_request request = s->request;
+    mxrt_plan *plan = NULL;
+    mx_error error = {MX_OK, ""};
+    options.rounding = MX_ROUND_STOCHASTIC;
+    request.options = &options;
+    request.variant = NULL;
+    mx_status status = mxrt_plan_create(conform_device(run, NULL), &request, &plan, &error);
+    if (status != MX_ERR_UNSUPPORTED || !strstr(error.message, "rounding"))
+        fail(run, s->problem, "(stochastic)", status ? error.message : "it was not refused");
+    mxrt_plan_destroy(plan);
+}
+
 static void check(conform *run, const ocp_problem *p)
 {
     mx_error error = {MX_OK, ""};
@@ -431,6 +447,8 @@ static void check(conform *run, const ocp_problem *p)
         tensors[i] = &s.sides[i].tensor;
     set_tensors(&s, tensors, &s.columns, &s.request);
     check_variants(run, &s);
+    if (is_pair(p) && !conform_is_host(run))
+        check_refusal(run, &s);
     free_sides(&s);
 }
 
