@@ -8,6 +8,7 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/IRReader.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <xxhash.h>
 
@@ -127,6 +128,16 @@ static mx_status check_triple(const unit *u)
     return mx_fail(u->err, MX_ERR_INVALID,
                    "%s is for triple \"%s\"; %s is \"%s\": compile it for a target of its kind",
                    u->input->label, found, mxgen_target_name(u->input->target), wanted);
+}
+
+/* Triton has LLVM make pointers to shared memory of 32 bits for NVIDIA, which its layout tells: an
+ * option of the whole process, which is this compilation's own. */
+static void use_short_pointers(const unit *u)
+{
+    static const char *const argv[] = {"mxgen", "-nvptx-short-ptr"};
+    if (u->input->target->kind == MXGEN_NVPTX &&
+        strstr(LLVMGetDataLayoutStr(u->module), "-p3:32:32"))
+        LLVMParseCommandLineOptions(2, argv, NULL);
 }
 
 /* A layout of another LLVM version may differ in words, not in what pointers are. */
@@ -501,6 +512,18 @@ static mx_status emit(unit *u, mxgen_stage stage, mxgen_foreign_output *out)
     return status;
 }
 
+/* Shared memory that the module reserves; PTX does not tell it apart by kernel. */
+static int reserved_bytes(const unit *u)
+{
+    LLVMTargetDataRef layout = LLVMGetModuleDataLayout(u->module);
+    unsigned long long bytes = 0;
+    for (LLVMValueRef g = LLVMGetFirstGlobal(u->module); g; g = LLVMGetNextGlobal(g)) {
+        if (LLVMGetPointerAddressSpace(LLVMTypeOf(g)) == 3 && !LLVMIsDeclaration(g))
+            bytes += LLVMABISizeOfType(layout, LLVMGlobalGetValueType(g));
+    }
+    return (int)bytes;
+}
+
 static mx_status tell_kernels(const unit *u, mxgen_foreign_output *out)
 {
     json_t *list = json_array();
@@ -509,6 +532,8 @@ static mx_status tell_kernels(const unit *u, mxgen_foreign_output *out)
         mxgen_resources figures;
         char code[20];
         mxgen_resources_read(u->input->target, out->data, out->size_bytes, k->symbol, &figures);
+        if (figures.lds_bytes < 0 && u->input->target->kind == MXGEN_NVPTX)
+            figures.lds_bytes = reserved_bytes(u);
         json_t *info = mxgen_resources_object(&figures);
         snprintf(code, sizeof(code), "%016llx", (unsigned long long)u->code_id);
         json_object_set_new(info, "code", json_string(code));
@@ -527,10 +552,12 @@ static mx_status tell_kernels(const unit *u, mxgen_foreign_output *out)
 static mx_status compile(unit *u, mxgen_stage stage, mxgen_foreign_output *out)
 {
     const mxgen_target *target = u->input->target;
-    mx_status status = mxgen_machine_create(target, &u->machine, u->err);
-    if (status != MX_OK || (status = parse(u)) != MX_OK || (status = verify(u)) != MX_OK ||
-        (status = check_triple(u)) != MX_OK || (status = check_layout(u)) != MX_OK ||
-        (status = check_cpus(u)) != MX_OK)
+    mx_status status = parse(u);
+    if (status != MX_OK || (status = verify(u)) != MX_OK || (status = check_triple(u)) != MX_OK)
+        return status;
+    use_short_pointers(u);
+    if ((status = mxgen_machine_create(target, &u->machine, u->err)) != MX_OK ||
+        (status = check_layout(u)) != MX_OK || (status = check_cpus(u)) != MX_OK)
         return status;
     mxgen_machine_set_module(target, u->machine, u->module);
     if (target->kind == MXGEN_AMDGPU)

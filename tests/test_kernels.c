@@ -561,6 +561,44 @@ START_TEST(triton_on_chip)
 }
 END_TEST
 
+/* NVIDIA's form: shared pointers of 32 bits, PTX in the text whose braces are no parameters'. */
+START_TEST(triton_for_nvidia)
+{
+    cli_run run;
+    write_text("k.llir",
+               "target datalayout = "
+               "\"e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-"
+               "v16:16-v32:32-n16:32:64\"\n"
+               "target triple = \"nvptx64-nvidia-cuda\"\n"
+               "@global_smem = external addrspace(3) global [0 x i8], align 16\n"
+               "@fixed = internal addrspace(3) global [32 x float] undef, align 16\n"
+               "define ptx_kernel void @k(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) %2) #0 {\n"
+               "  %4 = tail call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n"
+               "  %5 = icmp slt i32 %4, %1\n"
+               "  %6 = tail call i32 asm sideeffect \"mov.u32 $0, 0x0;\\0A\\09@$2 ld.global.b32 { "
+               "$0 }, [ $1 + 0 "
+               "];\", \"=r,l,b\"(ptr addrspace(1) %0, i1 %5)\n"
+               "  %7 = getelementptr float, ptr addrspace(3) @global_smem, i32 %4\n"
+               "  store i32 %6, ptr addrspace(3) %7, align 4\n"
+               "  %8 = getelementptr float, ptr addrspace(3) @fixed, i32 %4\n"
+               "  store volatile i32 %6, ptr addrspace(3) %8, align 4\n"
+               "  ret void\n"
+               "}\n"
+               "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n"
+               "attributes #0 = { nounwind \"nvvm.reqntid\"=\"128\" }\n");
+    mxgen(&run, "compile @k.llir --target sm_90a --stage asm");
+    ck_assert_msg(run.exit_code == 0, "%s", run.err);
+    ck_assert_msg(strstr(run.out, "st.shared.b32 \t[%r") != NULL, "%s", run.out);
+    ck_assert_msg(strstr(run.out, "ld.global.b32 { %r") != NULL, "%s", run.out);
+    cli_run_finish(&run);
+    mxgen_ok("compile @k.llir --target sm_90a --lds 512 -o @p");
+    mxgen(&run, "show k --pack @p --json");
+    ck_assert_msg(strstr(run.out, "\"lds_bytes\": 640") != NULL, "%s", run.out);
+    ck_assert_msg(strstr(run.out, "\"grid\": null") != NULL, "%s", run.out);
+    cli_run_finish(&run);
+}
+END_TEST
+
 /* ---- MLIR on both ---- */
 
 static void check_softmax(rig *r, int64_t rows, int64_t columns, const char *variant)
@@ -914,6 +952,7 @@ int main(void)
     tcase_add_test(runs, tuned);
     tcase_add_test(runs, checked);
     tcase_add_test(runs, triton_on_chip);
+    tcase_add_test(runs, triton_for_nvidia);
     if (getenv("MX_TEST_MLIR")) {
         tcase_add_test(runs, mlir_on_host);
         tcase_add_test(runs, mlir_on_chip);
