@@ -207,7 +207,7 @@ mx_status mxrt_kernel_tune_key(const mxrt_kernel *kernel, size_t index, const mx
     name_format(kernel, row->format, sizeof(row->format));
     strcpy(row->dtype, "-");
     strcpy(row->profile, "-");
-    mxrt_tuned_device(&kernel->device->info, row->device, sizeof(row->device));
+    mxrt_tuned_device(kernel->device, row->device, sizeof(row->device));
     snprintf(row->driver, sizeof(row->driver), "%s", kernel->device->info.driver);
     strcpy(row->variant, variant->from->name);
     strcpy(row->code, variant->code_id);

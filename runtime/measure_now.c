@@ -33,6 +33,7 @@ typedef struct trial {
     mxrt_problem problem;
     void *scratch, *scratch_scales;
     const mxrt_selection *selection; /* that runs */
+    int counts;                      /* the device counts instead of taking time */
     double end_ms;
     candidate *candidates; /* the model's choice first */
     size_t n;
@@ -154,6 +155,29 @@ static mx_status run_for_output(trial *t, const candidate *c, unsigned char *out
                : MX_OK;
 }
 
+static mx_status count_once(trial *t, double *ms, mx_error *err)
+{
+    const mxrt_backend_ops *ops = t->device->ops;
+    mxrt_counters before, after, counts = {0};
+    mx_status status;
+
+    if ((status = ops->synchronize(t->device->backend, NULL, err)) ||
+        (status = ops->counters(t->device->backend, &before, err)) ||
+        (status = run_once(t, NULL, err)) ||
+        (status = ops->synchronize(t->device->backend, NULL, err)) ||
+        (status = ops->counters(t->device->backend, &after, err)))
+        return status;
+    counts.valu = after.valu - before.valu;
+    counts.salu = after.salu - before.salu;
+    counts.mfma = after.mfma - before.mfma;
+    counts.lds = after.lds - before.lds;
+    counts.lds_conflicts = after.lds_conflicts - before.lds_conflicts;
+    counts.load_trans64 = after.load_trans64 - before.load_trans64;
+    counts.store_trans64 = after.store_trans64 - before.store_trans64;
+    *ms = mxrt_counters_ms(&counts, t->device->info.compute_units);
+    return MX_OK;
+}
+
 /* One more sample. *is_late: there was no time for it. */
 static mx_status sample(trial *t, candidate *c, double expected_ms, int *is_late, mx_error *err)
 {
@@ -165,6 +189,13 @@ static mx_status sample(trial *t, candidate *c, double expected_ms, int *is_late
     if (*is_late)
         return MX_OK;
     t->selection = &c->selection;
+    if (t->counts) {
+        if ((status = count_once(t, &ms, err)))
+            return status;
+        c->ms = ms;
+        c->samples = c->repeat = 1;
+        return MX_OK;
+    }
     if (!c->repeat) {
         if ((status = ops->time(t->device->backend, run_once, t, 1, &ms, err)))
             return status;
@@ -194,7 +225,7 @@ static mx_status run_rounds(trial *t, mx_error *err)
     int is_late = 0;
     mx_status status = MX_OK;
 
-    for (int round = 0; round < MAX_ROUNDS && !is_late && left > 1; round++) {
+    for (int round = 0; round < (t->counts ? 1 : MAX_ROUNDS) && !is_late && left > 1; round++) {
         for (size_t i = 0; i < left && !is_late && !status; i++) {
             candidate *c = &t->candidates[i];
             double expected_ms = round ? c->ms * c->repeat : t->candidates[0].ms;
@@ -216,7 +247,8 @@ static void keep_row(trial *t, const candidate *c, mxrt_tune_file *file)
     mxrt_tune_row row;
 
     mxrt_tuned_key(t->device, &t->problem, c->selection.variant, &row);
-    row.protocol = MXTUNE_PROTOCOL_NOW;
+    if (!t->counts)
+        row.protocol = MXTUNE_PROTOCOL_NOW;
     row.ms = c->ms;
     row.samples = c->samples;
     row.time_s = (int64_t)time(NULL);
@@ -267,7 +299,7 @@ static mx_status remember(trial *t, const candidate *best, const candidate *mode
         const candidate *c = found[made->n];
         made->rows[made->n] =
             (mxrt_tuned_row){.variant = (uint32_t)(c->selection.variant - t->table->variants),
-                             .protocol = MXTUNE_PROTOCOL_NOW,
+                             .protocol = t->counts ? MXTUNE_PROTOCOL_COUNTS : MXTUNE_PROTOCOL_NOW,
                              .ms = c->ms,
                              .bytes = mxrt_problem_bytes(&t->problem)};
         mxrt_bucket_of(t->problem.op, t->problem.format, values, &made->rows[made->n].bucket);
@@ -345,7 +377,7 @@ static int is_known(const mxrt_kernel_table *table, const mxrt_problem *problem)
 static void measure_if_unknown(mxrt_device *device, mxrt_kernel_table *table,
                                const mxrt_problem *problem, const mxrt_select_how *how)
 {
-    trial t = {.device = device, .table = table};
+    trial t = {.device = device, .table = table, .counts = mxrt_tuned_counts(device)};
     mx_error reason = {MX_OK, ""};
 
     if (!table->n_variants || is_known(table, problem))

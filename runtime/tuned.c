@@ -92,10 +92,19 @@ int mxrt_bucket_distance(const mxrt_bucket *a, const mxrt_bucket *b)
 
 /* ---- Keys ---- */
 
-void mxrt_tuned_device(const mxrt_device_info *info, char *text, size_t text_bytes)
+int mxrt_tuned_counts(const mxrt_device *device)
 {
-    snprintf(text, text_bytes, "%.160s/%d", info->chip[0] ? info->chip : info->target,
-             info->compute_units);
+    mxrt_counters counts;
+
+    return device->ops->counters && !device->ops->counters(device->backend, &counts, NULL);
+}
+
+void mxrt_tuned_device(const mxrt_device *device, char *text, size_t text_bytes)
+{
+    const mxrt_device_info *info = &device->info;
+
+    snprintf(text, text_bytes, "%.160s/%d%s", info->chip[0] ? info->chip : info->target,
+             info->compute_units, mxrt_tuned_counts(device) ? " counted" : "");
 }
 
 void mxrt_tuned_key(const mxrt_device *device, const mxrt_problem *problem,
@@ -112,9 +121,9 @@ void mxrt_tuned_key(const mxrt_device *device, const mxrt_problem *problem,
     snprintf(row->format, sizeof(row->format), "%s", mx_format_get(problem->format)->name);
     snprintf(row->dtype, sizeof(row->dtype), "%s", mx_dtype_get(problem->dtype)->name);
     snprintf(row->profile, sizeof(row->profile), "%s", mx_profile_name(problem->profile));
-    mxrt_tuned_device(&device->info, row->device, sizeof(row->device));
+    mxrt_tuned_device(device, row->device, sizeof(row->device));
     snprintf(row->driver, sizeof(row->driver), "%s", device->info.driver);
-    row->protocol = MXTUNE_PROTOCOL;
+    row->protocol = mxrt_tuned_counts(device) ? MXTUNE_PROTOCOL_COUNTS : MXTUNE_PROTOCOL;
     row->bytes = mxrt_problem_bytes(problem);
     snprintf(row->variant, sizeof(row->variant), "%s", variant->info.name);
     snprintf(row->code, sizeof(row->code), "%s", variant->code);
@@ -181,8 +190,8 @@ static mx_status take(void *user, const mxrt_tune_row *row, int *enough, mx_erro
         r->n_taken = 0;
     }
     int variant = find_variant(r, row->variant, row->code);
-    if (variant < 0 || !(row->ms > 0) || row->bytes <= 0 ||
-        (row->protocol != MXTUNE_PROTOCOL && row->protocol != MXTUNE_PROTOCOL_NOW))
+    if (variant < 0 || !(row->ms > 0) || row->bytes <= 0 || row->protocol < MXTUNE_PROTOCOL ||
+        row->protocol > MXTUNE_PROTOCOL_COUNTS)
         return MX_OK;
     const mxrt_tuned_row made = {.bucket = r->bucket,
                                  .variant = (uint32_t)variant,
@@ -214,7 +223,7 @@ static void read_file(mxrt_device *device, const mxrt_tuned_reading *reading, co
     if (access(path, F_OK))
         return;
     reading->begin(reading->user);
-    mxrt_tuned_device(&device->info, chip, sizeof(chip));
+    mxrt_tuned_device(device, chip, sizeof(chip));
     filter.device = chip;
     filter.driver = device->info.driver;
     mx_status status =

@@ -35,8 +35,10 @@ void mxrt_bucket_text(const mxrt_bucket *bucket, char *text, size_t text_bytes);
 /* 0: the same; -1: too far apart to learn from. */
 int mxrt_bucket_distance(const mxrt_bucket *a, const mxrt_bucket *b);
 
-/* "gfx942:sramecc+:xnack-/304" */
-void mxrt_tuned_device(const mxrt_device_info *info, char *text, size_t text_bytes);
+/* Whether the device counts instead of taking time. */
+int mxrt_tuned_counts(const mxrt_device *device);
+/* "gfx942:sramecc+:xnack-/304", with " counted" after it if it does. */
+void mxrt_tuned_device(const mxrt_device *device, char *text, size_t text_bytes);
 
 /* The key of a measurement, layout and bytes; the rest is zero. */
 void mxrt_tuned_key(const mxrt_device *device, const mxrt_problem *problem,

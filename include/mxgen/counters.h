@@ -36,4 +36,25 @@ typedef struct mxrt_counters {
     uint64_t lds_conflicts; /* cycles of the LDS beyond those without a conflict */
 } mxrt_counters;
 
+/* An estimate for ranking kernels where time means nothing: milliseconds on a chip of so many
+ * compute units at 2 GHz. A unit takes a cycle for a wave instruction of the vector units (four of
+ * them, four cycles each) or the LDS, one for a conflict there, and eight for a segment of 64
+ * bytes, its share of the memory's bandwidth. The longest of the three counts, as they overlap, and
+ * a tenth of the rest, as they do not quite. */
+static inline double mxrt_counters_ms(const mxrt_counters *counts, int compute_units)
+{
+    const double parts[3] = {
+        (double)(counts->valu + counts->mfma + counts->salu / 4),
+        (double)(counts->lds + counts->lds_conflicts),
+        8 * (double)(counts->load_trans64 + counts->store_trans64),
+    };
+    double sum = 0, most = 0;
+
+    for (int i = 0; i < 3; i++) {
+        sum += parts[i];
+        most = parts[i] > most ? parts[i] : most;
+    }
+    return (most + 0.1 * (sum - most)) / (2e6 * (compute_units > 0 ? compute_units : 1));
+}
+
 #endif

@@ -45,6 +45,9 @@ extern "C" {
 /* How MXRT_POLICY_MEASURE does: on the caller's input and with the caches as they are, samples of
  * 50 us, the least. A bucket that has rows of MXTUNE_PROTOCOL is decided by them. */
 #define MXTUNE_PROTOCOL_NOW 2
+/* Where the driver counts instead of taking time (mxgen/counters.h): `ms` is mxrt_counters_ms of one
+ * run. Rows of such devices have " counted" in their device's text. */
+#define MXTUNE_PROTOCOL_COUNTS 3
 
 /* Texts are at most MXTUNE_TEXT_BYTES - 1 long. */
 #define MXTUNE_TEXT_BYTES 192

@@ -225,7 +225,7 @@ static mx_status is_stale(walk *state, const mxrt_tune_row *row, int *stale, mx_
                                    .variant = row->variant,
                                    .protocol = row->protocol};
     later found = {.row = row};
-    *stale = row->protocol != MXTUNE_PROTOCOL && row->protocol != MXTUNE_PROTOCOL_NOW;
+    *stale = row->protocol < MXTUNE_PROTOCOL || row->protocol > MXTUNE_PROTOCOL_COUNTS;
     if (*stale)
         return MX_OK;
     mx_status status = mxrt_tune_each(state->to, &same, look_later, &found, NULL, err);

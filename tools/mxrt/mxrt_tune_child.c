@@ -1,3 +1,4 @@
+#include "mxrt_counts.h"
 #include "mxrt_tune.h"
 
 #include <stdlib.h>
@@ -34,6 +35,7 @@ typedef struct worker {
     tool_engine engine, host; /* the host has the reference */
     mxrt_tune_file *file;
     int must_end; /* the device is in no state to go on */
+    int counts;   /* the device counts instead of taking time */
     /* Of the problem at hand: */
     const tune_problem *problem;
     tool_point point;
@@ -257,20 +259,29 @@ static mx_status check(worker *w, candidate *c, mx_error *err)
     return why[0] ? refuse(w, c, why, err) : MX_OK;
 }
 
+static mx_status sample_count(worker *w, point_kernel *kernel, double *ms, mx_error *err)
+{
+    mxrt_counters counts;
+    mx_status status = counts_run(w->engine.device, point_run, kernel, &counts, err);
+    if (status == MX_OK)
+        *ms = mxrt_counters_ms(&counts, w->engine.info.compute_units);
+    return status;
+}
+
 static mx_status sample(worker *w, candidate *c, mx_error *err)
 {
     point_kernel kernel = {.plan = c->plan, .point = &w->point};
     mxrt_device *device = w->engine.device;
-    double warm = 0;
+    double warm = 0, *ms = &c->samples[c->n_turns];
     mx_status status = MX_OK;
     say(w, "V", c);
-    if (!c->repeat) {
+    if (!c->repeat && !w->counts) {
         status = mxrt_device_time(device, point_run, &kernel, 1, &warm, err);
         c->repeat = measure_repeat(warm);
     }
     if (status == MX_OK)
-        status =
-            mxrt_device_time(device, point_run, &kernel, c->repeat, &c->samples[c->n_turns], err);
+        status = w->counts ? sample_count(w, &kernel, ms, err)
+                           : mxrt_device_time(device, point_run, &kernel, c->repeat, ms, err);
     if (status != MX_OK)
         return blame(w, c, status, err);
     c->n_turns++;
@@ -294,7 +305,7 @@ static mx_status take_turns(worker *w, double seconds, mx_error *err)
         end = w->deadline;
     for (size_t i = 0; i < w->n; i++)
         w->candidates[i].n_turns = w->candidates[i].repeat = 0;
-    for (int turn = 0; turn < MAX_TURNS; turn++) {
+    for (int turn = 0; turn < (w->counts ? 1 : MAX_TURNS); turn++) {
         for (size_t i = 0; i < w->n && status == MX_OK && !w->must_end; i++) {
             if (!w->candidates[i].is_out && (turn < LEAST_TURNS || tool_now() < end))
                 status = sample(w, &w->candidates[i], err);
@@ -365,7 +376,7 @@ static mx_status run_rounds(worker *w, mx_error *err)
         status = take_turns(w, seconds, err);
         if (status != MX_OK || w->must_end)
             break;
-        if (seconds >= w->options->seconds)
+        if (seconds >= w->options->seconds || w->counts)
             return settle(w, err);
         qsort(w->candidates, w->n, sizeof(*w->candidates), by_time);
         size_t left = count_left(w);
@@ -422,7 +433,7 @@ static mx_status work(worker *w, mx_error *err)
         status = leave_out(w, err);
     if (status != MX_OK || !count_left(w))
         return status;
-    status = point_init(&w->point, &w->engine, POINT_ROTATE, err);
+    status = point_init(&w->point, &w->engine, w->counts ? 0 : POINT_ROTATE, err);
     if (status == MX_OK)
         status = make_expected(w, err);
     return status == MX_OK ? run_rounds(w, err) : status;
@@ -481,6 +492,7 @@ static mx_status open_all(worker *w, mx_error *err)
     mx_status status = engine_open(&w->options->engine, &w->engine, err);
     if (status == MX_OK)
         fprintf(w->out, "D %s: %s\n", w->engine.info.uri, w->engine.info.name);
+    w->counts = status == MX_OK && counts_available(w->engine.device);
     if (status == MX_OK)
         status = mxrt_context_create(&no_files, &w->host.context, err);
     if (status == MX_OK)
