@@ -343,7 +343,7 @@ void mxe_lds_reserve_at(mxe *e, int size_bytes);
 void mxe_warp_sync(mxe *e);
 void mxe_barrier(mxe *e);
 
-/* umax or or of an i32 over each aligned run of `group` lanes (a power of two up to 16), in all of
+/* umax or or of an i32 over each aligned run of `group` lanes (a power of two up to 32), in all of
  * them. Targets with MXGEN_CAP_EXCHANGE. */
 mxe_value mxe_lane_reduce_at(mxe *e, mxe_op op, mxe_value a, int group);
 #define mxe_lane_reduce(e, op, a, group) mxe_lane_reduce_at(MXE_AT(e), (op), (a), (group))

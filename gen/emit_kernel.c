@@ -461,6 +461,11 @@ void mxe_barrier(mxe *e)
 static LLVMValueRef exchange(mxe *e, LLVMValueRef a, int distance)
 {
     LLVMTypeRef i32 = e->types[MXE_I32];
+    if (e->target->kind == MXGEN_AMDGPU && distance == 16) {
+        enum { XOR_16 = 0x401f }; /* of 32 lanes' numbers */
+        LLVMValueRef args[2] = {a, mxe_llvm_i32(e, XOR_16)};
+        return mxe_call_intrinsic(e, "llvm.amdgcn.ds.swizzle", NULL, 0, args, 2);
+    }
     if (e->target->kind == MXGEN_AMDGPU) {
         enum { QUAD_XOR1 = 0xb1, QUAD_XOR2 = 0x4e, ROW_HALF_MIRROR = 0x141, ROW_MIRROR = 0x140 };
         int control = distance == 1   ? QUAD_XOR1
@@ -481,7 +486,7 @@ mxe_value mxe_lane_reduce_at(mxe *e, mxe_op op, mxe_value a, int group)
 {
     if (group == 1 || !mxe_is_set(e, a))
         return a;
-    if (!mxgen_target_has(e->target, MXGEN_CAP_EXCHANGE) || a.type != MXE_I32 || group > 16 ||
+    if (!mxgen_target_has(e->target, MXGEN_CAP_EXCHANGE) || a.type != MXE_I32 || group > 32 ||
         (group & (group - 1)) || (op != MXE_UMAX && op != MXE_OR)) {
         mxe_fail(e, "no reduction over %d lanes on %s", group, e->target->name);
         return a;

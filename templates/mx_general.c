@@ -11,7 +11,11 @@
 #include "templates/mx_block.h"
 #include "templates/mx_launch.h"
 
-enum { TILE_SHIFT = 5 /* of the OCP formats' tiles of 32 rows */ };
+enum {
+    TILE_SHIFT = 5, /* of the OCP formats' tiles of 32 rows */
+    OPTIONS_ALL = 1,
+    OPTIONS_TILED = 2 /* for tiles with one scale only */
+};
 
 typedef struct plan {
     mxgen_key key;
@@ -19,6 +23,7 @@ typedef struct plan {
     int group, step_blocks, block_elements, block_bytes, elem_bytes, record_align;
     bool packed_runs; /* packed bytes lie side by side */
     bool options;     /* OCP formats: all of them, tiles with one scale included */
+    bool tiled;       /* the 32 rows of a tile with one scale are on 32 lanes side by side */
     unsigned flags;
 } plan;
 
@@ -33,7 +38,8 @@ static plan plan_of(const mxgen_spec *spec)
     p.dims = mxgen_spec_param(spec, "DIMS");
     p.index_bits = mxgen_spec_param(spec, "INDEX_BITS");
     p.packed_runs = mxgen_spec_param(spec, "PACKED_RUNS") == 1;
-    p.options = mxgen_spec_param(spec, "OPTIONS") == 1;
+    p.options = mxgen_spec_param(spec, "OPTIONS") >= OPTIONS_ALL;
+    p.tiled = mxgen_spec_param(spec, "OPTIONS") == OPTIONS_TILED;
     /* The host's lanes would have to gather: it takes blocks one by one. */
     p.group = spec->target->simd_width > 1 ? 1 : spec->target->lanes / p.lanes_per_block;
     p.step_blocks = p.group * p.loads;
@@ -49,7 +55,7 @@ typedef struct place {
     mxe_value packed;             /* i64: of the block */
     mxe_value x_offset, y_offset; /* i64: of the lane's block's first element; may be NULL */
     mxe_value remaining;          /* i64: elements from the block's first to the row's end */
-    mxe_value row, column;        /* i64: the block's */
+    mxe_value block, row, column; /* i64: the block's */
 } place;
 
 /* Sum of coordinate * stride over the row dimensions, in elements, for x and y. */
@@ -84,23 +90,56 @@ static mxe_value elements_to_bytes(mxe *e, const plan *p, mxe_value elements)
     return mxe_mul(e, elements, mxe_i64(e, p->elem_bytes));
 }
 
-static place locate(mxe *e, const plan *p, const step *s, int load)
+/* Row and column of a block, and whether it is there: slots count the rows of a tile first, then
+ * tiles along the row, then those below. */
+static void locate_in_tile(mxe *e, const step *s, int load, int group, place *at)
 {
-    place at;
+    mxe_value slot = mxe_add(e, mxe_lane(e), mxe_i32(e, load * group)), tile, below, batch;
+    mxe_value tile_m = mxe_param(e, "tile_m"), bpr = mxe_param(e, "bpr");
+    mxe_value tiles =
+        mxe_lshr(e, mxe_add(e, tile_m, mxe_i64(e, MX_OCP_BLOCK - 1)), mxe_i64(e, TILE_SHIFT));
+    at->live = mxe_ult(e, slot, s->limit);
+    slot = mxe_umin(e, slot, mxe_sub(e, s->limit, mxe_i32(e, 1)));
+    mxe_value number = mxe_add(e, s->first, mxe_zext(e, slot, MXE_I64));
+    tile = mxe_lshr(e, number, mxe_i64(e, TILE_SHIFT));
+    below = mxe_udiv(e, tile, bpr);
+    at->column = mxe_sub(e, tile, mxe_mul(e, below, bpr));
+    batch = mxe_udiv(e, below, tiles);
+    mxe_value first =
+        mxe_shl(e, mxe_sub(e, below, mxe_mul(e, batch, tiles)), mxe_i64(e, TILE_SHIFT));
+    mxe_value m = mxe_add(e, first, mxe_and(e, number, mxe_i64(e, MX_OCP_BLOCK - 1)));
+    at->live = mxe_and(e, at->live, mxe_slt(e, m, tile_m));
+    m = mxe_smin(e, m, mxe_sub(e, tile_m, mxe_i64(e, 1)));
+    at->row = mxe_add(e, mxe_mul(e, batch, tile_m), m);
+}
+
+static void locate_in_row(mxe *e, const plan *p, const step *s, int load, place *at)
+{
     mxe_type type = p->index_bits == 32 ? MXE_I32 : MXE_I64;
     int shift = __builtin_ctz((unsigned)p->lanes_per_block);
     mxe_value block =
         mxe_add(e, mxe_lshr(e, mxe_lane(e), mxe_i32(e, shift)), mxe_i32(e, load * p->group));
     mxe_value bpr = mxe_zext(e, mxe_param(e, "bpr"), type);
-    at.live = mxe_ult(e, block, s->limit);
+    at->live = mxe_ult(e, block, s->limit);
     block = mxe_umin(e, block, mxe_sub(e, s->limit, mxe_i32(e, 1)));
-    mxe_value wide = mxe_zext(e, block, MXE_I64);
     mxe_value index = mxe_add(e, mxe_zext(e, s->column, type), mxe_zext(e, block, type));
     mxe_value rows = mxe_udiv(e, index, bpr);
-    mxe_value column = mxe_zext(e, mxe_sub(e, index, mxe_mul(e, rows, bpr)), MXE_I64);
-    mxe_value row = mxe_add(e, s->row, mxe_zext(e, rows, MXE_I64));
-    mxe_value x, y, element = mxe_mul(e, column, mxe_i64(e, p->block_elements));
-    row_offsets(e, p, row, &x, &y);
+    at->column = mxe_zext(e, mxe_sub(e, index, mxe_mul(e, rows, bpr)), MXE_I64);
+    at->row = mxe_add(e, s->row, mxe_zext(e, rows, MXE_I64));
+    at->block = mxe_add(e, s->first, mxe_zext(e, block, MXE_I64));
+}
+
+static place locate(mxe *e, const plan *p, const step *s, int load)
+{
+    place at;
+    if (p->tiled) {
+        locate_in_tile(e, s, load, p->group, &at);
+        at.block = mxe_add(e, mxe_mul(e, at.row, mxe_param(e, "bpr")), at.column);
+    } else {
+        locate_in_row(e, p, s, load, &at);
+    }
+    mxe_value x, y, element = mxe_mul(e, at.column, mxe_i64(e, p->block_elements));
+    row_offsets(e, p, at.row, &x, &y);
     at.x_offset = at.y_offset = (mxe_value){0};
     if (p->key.op != MX_OP_FROM) {
         x = mxe_add(e, x, mxe_mul(e, element, mxe_param(e, "x_axis_stride")));
@@ -111,10 +150,11 @@ static place locate(mxe *e, const plan *p, const step *s, int load)
         at.y_offset = elements_to_bytes(e, p, y);
     }
     if (p->key.op != MX_OP_QDQ)
-        at.packed = mxe_mul(e, mxe_add(e, s->first, wide), mxe_param(e, "p_block_stride"));
+        at.packed = mxe_mul(e, at.block, mxe_param(e, "p_block_stride"));
     at.remaining = mxe_sub(e, mxe_param(e, "len"), element);
-    at.row = row;
-    at.column = column;
+    /* Rows that a tile lacks are zeros. */
+    if (p->tiled)
+        at.remaining = mxe_select(e, at.live, at.remaining, mxe_i64(e, 0));
     return at;
 }
 
@@ -279,11 +319,13 @@ static void encode_block(mxe *e, const plan *p, const step *s, const place *at,
 {
     mx_shape shape = s->shape;
     if (p->options) {
-        mxe_value number = mxe_add(e, mxe_mul(e, at->row, mxe_param(e, "bpr")), at->column);
         mxe_value part = mxe_zext(e, shape.part, MXE_I64);
-        shape.position = mxe_add(e, mxe_mul(e, number, mxe_i64(e, p->block_elements / 4)),
+        shape.position = mxe_add(e, mxe_mul(e, at->block, mxe_i64(e, p->block_elements / 4)),
                                  mxe_mul(e, part, mxe_i64(e, p->count / 4)));
-        shape.amax = tile_amax(e, p, s, at);
+        if (p->tiled)
+            shape.amax = mxe_lane_reduce(e, MXE_UMAX, mx_largest(e, &shape, raw), MX_OCP_BLOCK);
+        else
+            shape.amax = tile_amax(e, p, s, at);
     }
     mx_encode(e, &shape, raw, codes);
 }
@@ -337,7 +379,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     mxe_scalar_begin(e);
     if (p.lanes_per_block > 1)
         s.shape.part = mxe_and(e, mxe_lane(e), mxe_i32(e, p.lanes_per_block - 1));
-    mxe_value steps = mxe_param(e, "steps"), total = mxe_param(e, "n_blocks");
+    mxe_value steps = mxe_param(e, "steps"), total = mxe_param(e, p.tiled ? "n_slots" : "n_blocks");
     mxe_value bpr = mxe_param(e, "bpr");
     mxe_type type = p.index_bits == 32 ? MXE_I32 : MXE_I64;
     mxe_value program = mxe_program_id(e), warp = mxe_zext(e, mxe_warp(e), MXE_I64);
@@ -362,7 +404,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
 static const int lanes_values[] = {1, 2, 4}, loads_values[] = {1, 2}, warps_values[] = {1, 2, 4, 8};
 static const int blocks_values[] = {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 static const int dims_values[] = {1, 2, 4, MXPACK_MAX_ROW_DIMS}, bits_values[] = {32, 64};
-static const int flag_values[] = {0, 1};
+static const int flag_values[] = {0, 1}, options_values[] = {0, OPTIONS_ALL, OPTIONS_TILED};
 
 #define VALUES(v) v, sizeof(v) / sizeof((v)[0])
 static const mxgen_param params[] = {
@@ -373,7 +415,7 @@ static const mxgen_param params[] = {
     {"DIMS", VALUES(dims_values)},
     {"INDEX_BITS", VALUES(bits_values)},
     {"PACKED_RUNS", VALUES(flag_values)},
-    {"OPTIONS", VALUES(flag_values)},
+    {"OPTIONS", VALUES(options_values)},
 };
 
 static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
@@ -395,6 +437,11 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
     if (p.options && !mx_format_is_ocp(p.key.format))
         return snprintf(why, why_bytes, "OPTIONS 1: %s has no options",
                         mx_format_get(p.key.format)->name),
+               false;
+    if (p.tiled && (p.key.op == MX_OP_FROM || p.lanes_per_block > 1 || p.index_bits != 64 ||
+                    spec->target->simd_width > 1))
+        return snprintf(why, why_bytes,
+                        "OPTIONS 2: packing on GPUs, a block a lane, 64-bit indices"),
                false;
     if (p.options && p.count < 16)
         return snprintf(why, why_bytes,
@@ -463,12 +510,20 @@ static void describe_packed(mxgen_kernel *kernel, const plan *p)
                       p->record_align);
 }
 
+/* Places of blocks in whole tiles. */
+#define SLOTS "rows / tile_m * ceil_div(tile_m, 32) * 32 * bpr"
+
 static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
 {
     plan p = plan_of(spec);
     int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
     kernel->threads = spec->target->simd_width > 1 ? 1 : p.warps * spec->target->lanes;
-    snprintf(kernel->grid_x, sizeof(kernel->grid_x), "ceil_div(n_blocks, %d)", blocks);
+    snprintf(kernel->grid_x, sizeof(kernel->grid_x), "ceil_div(%s, %d)",
+             p.tiled ? SLOTS : "n_blocks", blocks);
+    if (p.tiled) {
+        mxgen_kernel_rule(kernel, "tiles have one scale", "two_d == 1");
+        mxgen_kernel_scalar(kernel, "n_slots", MXE_ARG_I64, SLOTS);
+    }
     if (p.index_bits == 32)
         mxgen_kernel_rule(kernel, "blocks are counted in 31 bits", "n_blocks <= 2147483647 - %d",
                           2 * blocks);
@@ -508,7 +563,10 @@ static double cost(const mxgen_spec *spec)
 {
     plan p = plan_of(spec);
     int blocks = mxgen_spec_param(spec, "BLOCKS_PER_PROGRAM");
-    double cost = 1.0 + 0.1 * p.dims + (p.index_bits == 64 ? 2.0 : 0.0) + (p.options ? 4.0 : 0.0);
+    double cost = 1.0 + 0.1 * p.dims + (p.index_bits == 64 ? 2.0 : 0.0) +
+                  (p.tiled     ? 3.0
+                   : p.options ? 4.0
+                               : 0.0);
     cost += p.key.op != MX_OP_QDQ && !p.packed_runs ? 0.05 : 0.0;
     cost += 0.02 / p.lanes_per_block + 0.01 * p.loads;
     return cost + (blocks == p.step_blocks * p.warps ? 0.0 : 0.002);
