@@ -739,6 +739,8 @@ static double cost(const mxgen_spec *spec)
     double cost = 1.0 + (p.even ? 0.0 : 0.1);
     if (p.key.op != MX_OP_QDQ)
         cost += p.staged == STAGED_CHUNKS ? 0.0 : p.staged == STAGED_PIECES ? 0.2 : 0.4;
+    if (mx_format_is_ocp(p.key.format) && from)
+        return cost + (p.vec == 2 ? 0.0 : 0.02) + (p.warps == 8 ? 0.0 : 0.01);
     if (mx_format_is_ocp(p.key.format))
         return cost + (p.options ? 4.0 : 0.0) + (p.block_m == 16 ? 0.0 : 0.01) +
                (p.vec == word ? 0.0 : 0.02);
