@@ -243,15 +243,14 @@ void mxe_matrix_scaled_at(mxe *e, mxe_sum sum, const mxe_scaled *left, const mxe
     LLVMValueRef a = word_vector(e, right->words, right_words);
     LLVMValueRef b = word_vector(e, left->words, left_words);
     LLVMTypeRef types[2] = {LLVMTypeOf(a), LLVMTypeOf(b)};
-    LLVMValueRef zero = mxe_llvm_i32(e, 0);
     LLVMValueRef args[9] = {a,
                             b,
                             sum_load(e, sum),
                             mxe_llvm_i32(e, scaled_code(right->element)),
                             mxe_llvm_i32(e, scaled_code(left->element)),
-                            zero,
+                            mxe_llvm_i32(e, right->scale_byte),
                             right->scale.ref,
-                            zero,
+                            mxe_llvm_i32(e, left->scale_byte),
                             left->scale.ref};
     LLVMValueRef value = mxe_call_intrinsic(e, unit->scaled, types, 2, args, 9);
     LLVMBuildStore(e->builder, value, sum.slot);
@@ -280,6 +279,20 @@ mxe_value mxe_opaque_at(mxe *e, mxe_value a)
                                          LLVMInlineAsmDialectATT, 0);
     a.ref = LLVMBuildCall2(e->builder, type, same, &a.ref, 1, "");
     return a;
+}
+
+mxe_value mxe_lane_anew(mxe *e)
+{
+    mxe_lane(e); /* makes the thread's number where there is none yet */
+    mxe_value before = mxe_wrap(e->thread_id, MXE_I32, true);
+    if (e->target->kind == MXGEN_AMDGPU)
+        e->thread_id = mxe_opaque_at(e, before).ref;
+    return before;
+}
+
+void mxe_lane_back(mxe *e, mxe_value before)
+{
+    e->thread_id = before.ref;
 }
 
 mxe_value mxe_warp_any_at(mxe *e, mxe_value condition)

@@ -42,12 +42,13 @@ typedef enum mxe_element { MXE_E2M1 = 0, MXE_E4M3, MXE_E5M2, MXE_BF16 } mxe_elem
 
 /* What one operation of unit->scaled takes of an operand from a lane. It contracts over
  * 32 * unit->groups elements. FP4: the 32 elements of block `group`, 4 words. FP8: elements
- * 16 * group and on, 16 of them, then those 16 * unit->groups further; 8 words. The scale byte
- * (i32, 0 .. 255) is always that of block `group`. */
+ * 16 * group and on, 16 of them, then those 16 * unit->groups further; 8 words. The scale is
+ * always that of block `group`: byte `scale_byte` of an i32. */
 typedef struct mxe_scaled {
     mxe_element element;
     const mxe_value *words;
     mxe_value scale;
+    int scale_byte;
 } mxe_scaled;
 
 void mxe_matrix_scaled_at(mxe *e, mxe_sum sum, const mxe_scaled *left, const mxe_scaled *right);
@@ -61,6 +62,11 @@ void mxe_keep_order(mxe *e);
  * part and an offset of the lane's. */
 mxe_value mxe_opaque_at(mxe *e, mxe_value a);
 #define mxe_opaque(e, a) mxe_opaque_at(MXE_AT(e), (a))
+
+/* Until mxe_lane_back what follows from the lane's number is computed anew, rather than kept in
+ * registers from before. Returns what mxe_lane_back takes. */
+mxe_value mxe_lane_anew(mxe *e);
+void mxe_lane_back(mxe *e, mxe_value before);
 
 /* Whether a condition holds in any lane of the warp: uniform. */
 mxe_value mxe_warp_any_at(mxe *e, mxe_value condition);

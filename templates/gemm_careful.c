@@ -50,8 +50,9 @@ static void read_source(mxe *e, const gemm_plan *p, const gemm_lane *lane, int w
     inside = mxe_add(e, inside, mxe_mul(e, octet, mxe_i32(e, octet_bytes)));
     for (int f = 0; f < side->frags; f++) {
         for (int r = 0; r < p->unit->rows; r++) {
+            mxe_value row = gemm_fragment_row(e, p, lane, which, f, r);
             mxe_addr addr = {.pointer = side->data, .uniform = at->base};
-            addr.varying = mxe_add(e, mxe_mul(e, at->row[f][r], row_stride), inside);
+            addr.varying = mxe_add(e, mxe_mul(e, row, row_stride), inside);
             mxe_load(e, addr, MXE_I32, words_of(side) * octets, align_bytes, 0, s->words[f][r]);
             if (!side->scales)
                 continue;
@@ -59,7 +60,7 @@ static void read_source(mxe *e, const gemm_plan *p, const gemm_lane *lane, int w
             mxe_value step =
                 mxe_mul(e, mxe_zext(e, block, MXE_I64), mxe_varying(e, at->scale_step));
             addr = (mxe_addr){.pointer = side->scales, .uniform = at->scale_base};
-            mxe_value row = mxe_mul(e, at->row[f][r], scale_stride);
+            row = mxe_mul(e, row, scale_stride);
             addr.varying = mxe_add(e, step, mxe_zext(e, row, MXE_I64));
             mxe_load(e, addr, MXE_I8, 1, 1, 0, &scale);
             s->scale[f][r] = mxe_zext(e, scale, MXE_I32);
@@ -177,7 +178,8 @@ void gemm_careful(mxe *e, const gemm_plan *p, const gemm_lane *lane, gemm_sums *
     mxe_value first = mxe_do_begin(e, &turns, begin, end, mxe_i64(e, groups));
     mxe_value o = mxe_do_begin(e, &octets, zero, mxe_i64(e, 4), mxe_i64(e, p->unit->octets));
     source sources[2];
-    mxe_value block = mxe_add(e, mxe_zext(e, first, MXE_I32), lane->group);
+    mxe_value before = mxe_lane_anew(e);
+    mxe_value block = mxe_add(e, mxe_zext(e, first, MXE_I32), mxe_matrix_group(e, p->unit));
     mxe_value blocks = mxe_zext(e, end, MXE_I32);
     mxe_value live = mxe_slt(e, block, blocks);
     block = mxe_smin(e, block, mxe_sub(e, blocks, mxe_i32(e, 1)));
@@ -205,4 +207,5 @@ void gemm_careful(mxe *e, const gemm_plan *p, const gemm_lane *lane, gemm_sums *
     mxe_do_end(e, &parts);
     mxe_do_end(e, &octets);
     mxe_do_end(e, &turns);
+    mxe_lane_back(e, before);
 }

@@ -77,7 +77,7 @@ typedef struct gemm_lane_side {
     mxe_value scale_base; /* i64 */
     mxe_value scale_step; /* i64: between neighbouring blocks */
     mxe_value copy_from[GEMM_MAX_COPIES];  /* i32 from base */
-    mxe_value row[GEMM_MAX_FRAGS][2];      /* i32: rows of the lane's fragments, in the tile */
+    mxe_value last;                        /* i32: row of the tile, uniform; rows past it read it */
     mxe_value scale_at[GEMM_MAX_FRAGS][2]; /* i32 from scale_base: of the lane's group */
 } gemm_lane_side;
 
@@ -91,6 +91,10 @@ typedef struct gemm_lane {
     mxe_value blocks;                  /* i64: of the contraction */
     mxe_value left_flags, right_flags; /* redo: i64, in the workspace, of the tile's first strips */
 } gemm_lane;
+
+/* The row in the tile that the lane reads as row `slot` of its fragment `frag`. */
+mxe_value gemm_fragment_row(mxe *e, const gemm_plan *p, const gemm_lane *lane, int which, int frag,
+                            int slot);
 
 typedef struct gemm_sums {
     mxe_sum sum[GEMM_MAX_FRAGS][GEMM_MAX_FRAGS];

@@ -85,6 +85,8 @@ static void store_tiles(mxe *e, const gemm_plan *p, const gemm_lane *lane, const
                                 mxe_matrix_item_row(e, unit, i));
                 r.column = mxe_add(e, mxe_add(e, lane->warp_column, mxe_i32(e, n * unit->tile)),
                                    mxe_matrix_item_column(e, unit, i));
+                /* Conditions of columns would stay in scalar registers from row to row. */
+                r.column = mxe_opaque(e, r.column);
                 r.live = mxe_slt(e, r.row, lane->rows);
                 mxe_value read = mxe_slt(e, r.row, lane->valid);
                 for (int k = 0; k < r.n; k++)
