@@ -236,7 +236,8 @@ static cursor cursor_new(mxe *e, const plan *p, const strip *s, mxe_value tiles_
     mxe_value end = mxe_lshr(e, s->k_end, five);
     mxe_value block = mxe_add(e, mxe_lshr(e, s->k_begin, five), mxe_zext(e, s->block, MXE_I64));
     c.blocks = mxe_sub(e, end, block);
-    block = mxe_smin(e, block, mxe_sub(e, end, mxe_i64(e, 1)));
+    /* Of a contraction without blocks, the tensor's first is read. */
+    block = mxe_smax(e, mxe_smin(e, block, mxe_sub(e, end, mxe_i64(e, 1))), mxe_i64(e, 0));
     c.data = mxe_add(e, mxe_mul(e, row, arg(e, p->row_stride)),
                      mxe_mul(e, block, mxe_i64(e, 4 * p->words)));
     c.scale = c.scale_step = mxe_i64(e, 0);
