@@ -1,5 +1,5 @@
 /* Kernels written by others: compiled by mxgen, found by name, launched with plain arguments, on
- * the host and on a simulated chip; and what is said of files that are wrong. */
+ * the host and on a simulated chip. */
 #include <check.h>
 #include <math.h>
 #include <sqlite3.h>
@@ -7,139 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <mxgen/kernel.h>
-
-#include "cli_run.h"
-
-enum { MAX_WORDS = 24 };
-
-static char *temp_dir;
-
-static void setup(void)
-{
-    temp_dir = cli_temp_create();
-}
-
-static void teardown(void)
-{
-    cli_temp_destroy(temp_dir);
-}
-
-/* ---- mxgen ---- */
-
-/* Runs mxgen with words separated by blanks; "@NAME" is in the test's folder, "%NAME" an example.
- */
-static void mxgen(cli_run *run, const char *words)
-{
-    const char *argv[MAX_WORDS + 1] = {getenv("MXGEN")}, *examples = getenv("MX_TEST_EXAMPLES");
-    char *paths[MAX_WORDS] = {0}, *copy = strdup(words), *rest = copy;
-    size_t n = 1;
-    ck_assert_msg(argv[0] && examples, "set MXGEN and MX_TEST_EXAMPLES");
-    for (char *word; (word = strsep(&rest, " "));) {
-        ck_assert_uint_lt(n, MAX_WORDS);
-        argv[n] = word;
-        if (word[0] == '@' || word[0] == '%')
-            argv[n] = paths[n] = cli_temp_path(word[0] == '@' ? temp_dir : examples, word + 1);
-        n++;
-    }
-    cli_run_start(run, argv);
-    for (size_t i = 0; i < MAX_WORDS; i++)
-        free(paths[i]);
-    free(copy);
-}
-
-static void mxgen_ok(const char *words)
-{
-    cli_run run;
-    mxgen(&run, words);
-    ck_assert_msg(run.exit_code == 0, "mxgen %s: exit %d: %s", words, run.exit_code, run.err);
-    cli_run_finish(&run);
-}
-
-static void mxgen_fails(const char *words, const char *message)
-{
-    cli_run run;
-    mxgen(&run, words);
-    ck_assert_msg(run.exit_code == 1, "mxgen %s: exit %d: %s", words, run.exit_code, run.err);
-    ck_assert_msg(strstr(run.err, message) != NULL, "mxgen %s: no \"%s\" in: %s", words, message,
-                  run.err);
-    cli_run_finish(&run);
-}
-
-static void write_text(const char *name, const char *text)
-{
-    char *path = cli_temp_path(temp_dir, name);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_ge(fputs(text, file), 0);
-    ck_assert_int_eq(fclose(file), 0);
-    free(path);
-}
-
-/* ---- A device with a pack ---- */
-
-typedef struct rig {
-    mxrt_context *context;
-    mxrt_device *device;
-    mx_error err;
-} rig;
-
-static void rig_open(rig *r, const char *uri, const char *pack)
-{
-    char *path = cli_temp_path(temp_dir, pack);
-    ck_assert_msg(!mxrt_context_create(NULL, &r->context, &r->err), "%s", r->err.message);
-    ck_assert_msg(!mxrt_context_add_pack_file(r->context, path, &r->err), "%s", r->err.message);
-    ck_assert_msg(!mxrt_device_open(r->context, uri, &r->device, &r->err), "%s", r->err.message);
-    free(path);
-}
-
-static void rig_close(rig *r)
-{
-    mxrt_device_close(r->device);
-    mxrt_context_destroy(r->context);
-}
-
-static const mxrt_kernel *rig_find(rig *r, const char *name)
-{
-    const mxrt_kernel *kernel = NULL;
-    ck_assert_msg(!mxrt_kernel_find(r->device, name, &kernel, &r->err), "%s", r->err.message);
-    return kernel;
-}
-
-static void *rig_upload(rig *r, const void *data, size_t size_bytes)
-{
-    void *memory = NULL;
-    ck_assert_msg(!mxrt_device_alloc(r->device, size_bytes, &memory, &r->err), "%s",
-                  r->err.message);
-    ck_assert_msg(!mxrt_device_upload(r->device, memory, data, size_bytes, &r->err), "%s",
-                  r->err.message);
-    return memory;
-}
-
-/* And frees it. */
-static void rig_download(rig *r, void *data, void *memory, size_t size_bytes)
-{
-    ck_assert_msg(!mxrt_device_synchronize(r->device, NULL, &r->err), "%s", r->err.message);
-    ck_assert_msg(!mxrt_device_download(r->device, data, memory, size_bytes, &r->err), "%s",
-                  r->err.message);
-    mxrt_device_free(r->device, memory);
-}
-
-static void rig_launch(rig *r, const mxrt_kernel *kernel, const mxrt_kernel_size *size,
-                       const mxrt_kernel_arg *args, size_t n_args)
-{
-    ck_assert_msg(!mxrt_kernel_launch(kernel, size, args, n_args, NULL, &r->err), "%s",
-                  r->err.message);
-}
-
-static void launch_fails(rig *r, const mxrt_kernel *kernel, const mxrt_kernel_size *size,
-                         const mxrt_kernel_arg *args, size_t n_args, mx_status status,
-                         const char *message)
-{
-    mx_status found = mxrt_kernel_launch(kernel, size, args, n_args, NULL, &r->err);
-    ck_assert_msg(found == status && strstr(r->err.message, message) != NULL,
-                  "status %d, no \"%s\" in: %s", (int)found, message, r->err.message);
-}
+#include "kernel_rig.h"
 
 /* ---- LLVM IR on the host ---- */
 
@@ -353,7 +221,7 @@ START_TEST(built_with_ours)
     write_text("s.json", scaled_json);
     mxgen_ok("build --target host-x86-64-v3 --op to --format mx4 --dtype f32 --layout flat "
              "--max-rank 1 -o @p @s.ll");
-    char *path = cli_temp_path(temp_dir, "p");
+    char *path = cli_temp_path(kernel_dir, "p");
     ck_assert_msg(!mxrt_pack_open(path, &pack, &r.err), "%s", r.err.message);
     ck_assert_uint_eq(mxrt_pack_variant_count(pack), 1);
     ck_assert_uint_eq(mxrt_pack_kernel_count(pack), 6);
@@ -382,7 +250,7 @@ static void damaged(const char *sql, const char *message)
     rig r;
     sqlite3 *db = NULL;
     mxrt_pack *pack = NULL;
-    char *path = cli_temp_path(temp_dir, "d");
+    char *path = cli_temp_path(kernel_dir, "d");
     mxgen_ok("compile @k.ll --target host-x86-64-v3 -o @d");
     ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
     ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
@@ -438,7 +306,7 @@ static const char tuned_ir[] = "define void @f(ptr %x, i64 %n, float %a) {\n"
 static void mxrt_tunes(const char *args)
 {
     cli_run run;
-    char *pack = cli_temp_path(temp_dir, "p"), *file = cli_temp_path(temp_dir, "tune");
+    char *pack = cli_temp_path(kernel_dir, "p"), *file = cli_temp_path(kernel_dir, "tune");
     const char *argv[] = {getenv("MXRT"),   "tune",   "--kernel", "f",         "--device",
                           "host?threads=1", "--pack", pack,       "--seconds", "0.02",
                           "--args",         args,     "--file",   file,        NULL};
@@ -467,7 +335,7 @@ static void check_choice(rig *r, const mxrt_kernel *kernel, int64_t n, const cha
 START_TEST(tuned)
 {
     rig r;
-    char *file = cli_temp_path(temp_dir, "tune");
+    char *file = cli_temp_path(kernel_dir, "tune");
     write_text("t.ll", tuned_ir);
     write_text("t.json", tuned_json);
     mxgen_ok("compile @t.ll --target host-x86-64-v3 -o @p");
@@ -715,6 +583,52 @@ START_TEST(mlir_on_chip)
 }
 END_TEST
 
+/* The dialects of both vendors inside a gpu.module, functions outside one, and gpu.launch. */
+static const char *const dialect_cases[][2] = {
+    {"gfx942,gfx1100",
+     "gpu.module @m {\n  gpu.func @k(%x: memref<?xf32, #gpu.address_space<global>>) workgroup(%w: "
+     "memref<64xf32, #gpu.address_space<workgroup>>) kernel {\n    %t = gpu.thread_id x\n    %v = "
+     "memref.load %x[%t] : memref<?xf32, #gpu.address_space<global>>\n    %o = arith.constant 1 : "
+     "i32\n    %l = arith.constant 32 : i32\n    %s, %ok = gpu.shuffle xor %v, %o, %l : f32\n    "
+     "memref.store %s, %w[%t] : memref<64xf32, #gpu.address_space<workgroup>>\n    "
+     "amdgpu.lds_barrier\n    %i = rocdl.workitem.id.x : i32\n    %f = arith.sitofp %i : i32 to "
+     "f32\n    %h = math.tanh %v : f32\n    %r = arith.addf %f, %h : f32\n    memref.store %r, "
+     "%x[%t] : memref<?xf32, #gpu.address_space<global>>\n    gpu.return\n  }\n}\n"},
+    {"sm_90a",
+     "gpu.module @m {\n  gpu.func @k(%x: memref<?xf32, #gpu.address_space<global>>) kernel {\n    "
+     "%t = "
+     "gpu.thread_id x\n    %v = memref.load %x[%t] : memref<?xf32, #gpu.address_space<global>>\n   "
+     " "
+     "nvvm.barrier0\n    %i = nvvm.read.ptx.sreg.laneid : i32\n    %f = arith.sitofp %i : i32 to "
+     "f32\n    %h = math.exp %v : f32\n    %r = arith.addf %f, %h : f32\n    memref.store %r, "
+     "%x[%t] "
+     ": memref<?xf32, #gpu.address_space<global>>\n    gpu.return\n  }\n}\n"},
+    {"host-x86-64-v3,gfx942,sm_90a",
+     "func.func @k(%x: memref<?xf32>, %a: f32, %n: index) {\n  %c0 = arith.constant 0 : index\n  "
+     "%c8 = "
+     "arith.constant 8 : index\n  %av = vector.broadcast %a : f32 to vector<8xf32>\n  scf.for %i = "
+     "%c0 to %n step %c8 {\n    %v = vector.load %x[%i] : memref<?xf32>, vector<8xf32>\n    %w = "
+     "arith.mulf %v, %av : vector<8xf32>\n    vector.store %w, %x[%i] : memref<?xf32>, "
+     "vector<8xf32>\n  }\n  return\n}\n"},
+    {"gfx942",
+     "func.func @f(%x: memref<?xf32>, %g: index) {\n  %c1 = arith.constant 1 : index\n  gpu.launch "
+     "blocks(%bx, %by, %bz) in (%gx = %g, %gy = %c1, %gz = %c1) threads(%tx, %ty, %tz) in (%sx = "
+     "%c1, "
+     "%sy = %c1, %sz = %c1) {\n    %v = memref.load %x[%bx] : memref<?xf32>\n    %w = arith.addf "
+     "%v, "
+     "%v : f32\n    memref.store %w, %x[%bx] : memref<?xf32>\n    gpu.terminator\n  }\n  "
+     "return\n}\n"},
+};
+
+START_TEST(dialects)
+{
+    char words[120];
+    write_text("k.mlir", dialect_cases[_i][1]);
+    snprintf(words, sizeof(words), "compile @k.mlir --target %s -o @p", dialect_cases[_i][0]);
+    mxgen_ok(words);
+}
+END_TEST
+
 /* ---- Built-in kernels as MLIR and back ---- */
 
 static int compare_words(const void *a, const void *b)
@@ -749,7 +663,7 @@ START_TEST(round_trip)
     static char *words[2][MOST];
     const char *kernel = cases[_i][0], *target = cases[_i][1];
     char line[200], *text[2],
-        *path[2] = {cli_temp_path(temp_dir, "a.s"), cli_temp_path(temp_dir, "b.s")};
+        *path[2] = {cli_temp_path(kernel_dir, "a.s"), cli_temp_path(kernel_dir, "b.s")};
     size_t n[2], size_bytes;
     snprintf(line, sizeof(line), "show %s --target %s --stage mlir -o @k.mlir", kernel, target);
     mxgen_ok(line);
@@ -811,160 +725,27 @@ START_TEST(round_trip_runs)
 }
 END_TEST
 
-/* ---- What is wrong ---- */
-
-typedef struct bad_case {
-    const char *words, *text, *json, *message; /* text in k.ll, json in k.json */
-} bad_case;
-
-#define EMPTY "define void @f(ptr %x) {\n  ret void\n}\n"
-#define CPU(cpu)                                                                                   \
-    "define amdgpu_kernel void @f() #0 {\n ret void\n}\nattributes #0 = { \"target-cpu\"=\"" cpu   \
-    "\" }"
-#define GPU "compile @k.ll --target gfx942 -o @p"
-#define HOST "compile @k.ll --target host-x86-64-v3 -o @p"
-
-static const bad_case bad_cases[] = {
-    {GPU, "define void @f() {\n  %x = fad float 1.0, 2.0\n}\n", NULL, "k.ll:2:8: "},
-    {GPU, "define void @f() {\n  ret i32 1\n}\n", NULL, "k.ll:2:"},
-    {GPU,
-     "define void @f(ptr %p) {\n  br label %b\na:\n  %y = add i32 %x, 1\n  br label %b\nb:\n  "
-     "%x = phi i32 [ 0, %0 ], [ 1, %a ]\n  %z = load <3 x i32>, ptr %p, align 4\n  %w = "
-     "insertelement <3 x i32> %z, i32 %u, i32 %x\n  %u = add i32 %x, 1\n  ret void\n}\n",
-     NULL, "k.ll:10:3: LLVM's verifier refuses it: Instruction does not dominate all uses"},
-    {GPU, "target triple = \"nvptx64-nvidia-cuda\"\n" EMPTY, NULL, "is for triple \"nvptx64"},
-    {GPU, "target datalayout = \"e-p:32:32\"\n" EMPTY, NULL, "disagrees on pointers"},
-    {GPU, CPU("gfx90a"), NULL, "@f is for gfx90a"},
-    {GPU,
-     "!llvm.module.flags = !{!0}\n!0 = !{i32 1, !\"amdhsa_code_object_version\", i32 400}\n" EMPTY,
-     NULL, "amdhsa_code_object_version is not 500"},
-    {GPU,
-     "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()\ndefine void @f(ptr %x) {\n  %t = call i32 "
-     "@llvm.nvvm.read.ptx.sreg.tid.x()\n  store i32 %t, ptr %x\n  ret void\n}\n",
-     NULL, "LLVM gives up: Cannot select: intrinsic %llvm.nvvm.read.ptx.sreg.tid.x"},
-    {GPU, "declare void @missing()\ndefine void @f() {\n  call void @missing()\n  ret void\n}\n",
-     NULL, "it uses @missing, which is defined nowhere"},
-    {HOST, "declare void @missing()\ndefine void @f() {\n  call void @missing()\n  ret void\n}\n",
-     NULL, "undefined symbol: missing"},
-    {GPU, "define i32 @f() {\n  ret i32 0\n}\n", NULL, "k.ll has no kernel"},
-    {GPU, "define void @f(i8 %x) {\n  ret void\n}\n", NULL, "argument 0 (x) is i8"},
-    {HOST,
-     "declare i32 @llvm.amdgcn.readlane.i32(i32, i32)\ndefine void @f(ptr %p) {\n  %x = call i32 "
-     "@llvm.amdgcn.readlane.i32(i32 1, i32 2)\n  store i32 %x, ptr %p\n  ret void\n}\n",
-     NULL, "a workgroup is one lane, which cannot do this: llvm.amdgcn.readlane.i32"},
-    {HOST,
-     "define void @f() {\n  call void @g()\n  ret void\n}\ndefine void @g() {\n  call void "
-     "@g()\n  ret void\n}\n",
-     "{\"symbol\": \"f\"}", "a function cannot be inlined"},
-    {"compile @k.ll --target gfx942 --param A=1 -o @p", EMPTY, NULL, "has no ${A} in its text"},
-    {"compile @k.ll --target gfx942 --param A -o @p", EMPTY, NULL, "write NAME=VALUE"},
-    {"compile @k.ll --target gfx942 --param A=3 -o @p", EMPTY, "{\"params\": {\"A\": [1, 2]}}",
-     "not among the 2 values"},
-    {"compile @k.ll --target gfx942 --param B=3 -o @p", EMPTY, "{\"params\": {\"A\": [1, 2]}}",
-     "declares no such parameter"},
-    {GPU, "define void @f() {\n  ret ${VOID}\n}\n", "{\"params\": {\"A\": 1}}",
-     "k.ll:2:7: unknown parameter ${VOID}; there are A"},
-    {GPU, EMPTY, "{\"params\": {\"A\": []}}", "parameter A has no values"},
-    {GPU, EMPTY, "{\"params\": {\"A\": {\"from\": 4, \"to\": 1}}}", "a range is"},
-    {GPU, EMPTY, "{\"param\": 1}", "unknown key \"param\""},
-    {GPU, EMPTY, "{\n  \"params\": 1,,\n}", "k.json:2:"},
-    {GPU, EMPTY,
-     "{\"params\": {\"A\": [1, 2]}, \"applies\": [{\"rule\": \"large\", \"when\": \"A > 9\"}]}",
-     "no choice of its parameters applies to gfx942: applies[0], \"large\" (A > 9)"},
-    {GPU, EMPTY,
-     "{\"params\": {\"A\": 0}, \"applies\": [{\"rule\": \"r\", \"when\": \"1 / A > 0\"}]}",
-     "applies[0]: expression \"1 / A > 0\": division by zero at column 3"},
-    {GPU, EMPTY, "{\"params\": {\"A\": 0}, \"applies\": [{\"rule\": \"r\", \"when\": \"B > 0\"}]}",
-     "an unknown variable at column 1"},
-    {GPU, EMPTY, "{\"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}], \"grid\": [\"4 / 0\"]}",
-     "grid: expression \"4 / 0\": division by zero"},
-    {GPU, EMPTY, "{\"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}], \"grid\": [\"x\"]}",
-     "grid: expression \"x\": an unknown variable"},
-    {GPU, EMPTY,
-     "{\"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}], \"rules\": [{\"rule\": "
-     "\"never\", \"when\": \"1 > 2\"}]}",
-     "rules[0], \"never\" (1 > 2), never holds"},
-    {GPU, EMPTY, "{\"args\": [{\"name\": \"x\", \"kind\": \"i64\"}]}", "argument 0 (x) is ptr, "},
-    {GPU, EMPTY, "{\"args\": []}", "@f takes 1 arguments, \"args\" of"},
-    {GPU, EMPTY, "{\"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}], \"block\": [2048]}",
-     "a block of 2048 work items; gfx942 has at most 1024"},
-    {GPU,
-     "define amdgpu_kernel void @f() \"amdgpu-flat-work-group-size\"=\"1,64\" {\n  ret void\n}\n",
-     "{\"args\": [], \"block\": [256]}", "was made for workgroups of 64"},
-    {GPU, EMPTY, "{\"kernel\": \"g\"}", "has no kernel @g"},
-    {GPU, EMPTY, "{\"targets\": [\"host\"]}", "\"targets\" has none"},
-    {"compile @k.ll --target gfx942 --stage ptx -o @p", EMPTY, NULL, "unknown stage"},
-    {"compile @k.txt --target gfx942 -o @p", EMPTY, NULL, "ends in .mlir, .ll"},
-    {"compile @missing.ll --target gfx942 -o @p", EMPTY, NULL, "missing.ll"},
-};
-
-START_TEST(wrong)
-{
-    const bad_case *c = &bad_cases[_i];
-    write_text("k.ll", c->text);
-    if (c->json)
-        write_text("k.json", c->json);
-    mxgen_fails(c->words, c->message);
-}
-END_TEST
-
-#define MLIR "compile @k.mlir --target gfx942 -o @p"
-
-static const bad_case mlir_cases[] = {
-    {MLIR, "func.func @f(%x: f32) {\n  %y = arith.addf %x, %z : f32\n  return\n}\n", NULL,
-     "k.mlir:2:"},
-    {MLIR, "func.func @f(%x: f32) {\n  \"foo.bar\"() : () -> ()\n  return\n}\n", NULL,
-     "k.mlir:2:12: operation being parsed with an unregistered dialect"},
-    {MLIR, "func.func @f(%x: f32) {\n  %y = \"arith.addf\"(%x) : (f32) -> f32\n  return\n}\n", NULL,
-     "k.mlir:2:8: 'arith.addf' op expected 2 operands"},
-    {MLIR, "gpu.module @m {\n  gpu.func @f(%x: tensor<4xf32>) kernel {\n    gpu.return\n  }\n}\n",
-     NULL, "k.mlir:2:"},
-    {MLIR,
-     "func.func @f(%p: memref<4xindex>, %i: index) {\n  %x = gpu.thread_id x\n  memref.store %x, "
-     "%p[%i] : memref<4xindex>\n  return\n}\n",
-     NULL, "k.mlir:2:8: "},
-    {MLIR, "gpu.module @m {\n}\ngpu.module @n {\n}\n", NULL, "2 gpu.modules"},
-    {MLIR, "gpu.module @m {\n  gpu.func @f(%x: memref<?xf32>) kernel {\n    gpu.return\n  }\n}\n",
-     "{\"args\": [{\"name\": \"x\", \"kind\": \"memref\"}]}", "memref x needs a \"shape\""},
-    {MLIR, "gpu.module @m {\n  gpu.func @f(%x: memref<?xf32>) kernel {\n    gpu.return\n  }\n}\n",
-     "{\"args\": [{\"name\": \"x\", \"kind\": \"pointer\"}]}", "@f takes 5 arguments"},
-};
-
-START_TEST(wrong_mlir)
-{
-    const bad_case *c = &mlir_cases[_i];
-    write_text("k.mlir", c->text);
-    if (c->json)
-        write_text("k.json", c->json);
-    mxgen_fails(c->words, c->message);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("kernels");
-    TCase *runs = tcase_create("runs"), *errors = tcase_create("errors");
-    tcase_add_checked_fixture(runs, setup, teardown);
-    tcase_add_test(runs, host_without_json);
-    tcase_add_test(runs, host_variants);
-    tcase_add_test(runs, built_with_ours);
-    tcase_add_test(runs, damage);
-    tcase_add_test(runs, tuned);
-    tcase_add_test(runs, checked);
-    tcase_add_test(runs, triton_on_chip);
-    tcase_add_test(runs, triton_for_nvidia);
+    TCase *tests = tcase_create("kernels");
+    tcase_add_checked_fixture(tests, kernel_setup, kernel_teardown);
+    tcase_add_test(tests, host_without_json);
+    tcase_add_test(tests, host_variants);
+    tcase_add_test(tests, built_with_ours);
+    tcase_add_test(tests, damage);
+    tcase_add_test(tests, tuned);
+    tcase_add_test(tests, checked);
+    tcase_add_test(tests, triton_on_chip);
+    tcase_add_test(tests, triton_for_nvidia);
     if (getenv("MX_TEST_MLIR")) {
-        tcase_add_test(runs, mlir_on_host);
-        tcase_add_test(runs, mlir_on_chip);
-        tcase_add_loop_test(runs, round_trip, 0, 4);
-        tcase_add_test(runs, round_trip_runs);
-        tcase_add_loop_test(errors, wrong_mlir, 0,
-                            (int)(sizeof(mlir_cases) / sizeof(mlir_cases[0])));
+        tcase_add_test(tests, mlir_on_host);
+        tcase_add_test(tests, mlir_on_chip);
+        tcase_add_loop_test(tests, dialects, 0, 4);
+        tcase_add_loop_test(tests, round_trip, 0, 4);
+        tcase_add_test(tests, round_trip_runs);
     }
-    suite_add_tcase(suite, runs);
-    tcase_add_checked_fixture(errors, setup, teardown);
-    tcase_add_loop_test(errors, wrong, 0, (int)(sizeof(bad_cases) / sizeof(bad_cases[0])));
-    suite_add_tcase(suite, errors);
+    suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
