@@ -558,7 +558,7 @@ static void check_mx9_bias(rig *r, int64_t rows, int64_t columns)
 START_TEST(mlir_on_host)
 {
     rig r;
-    mxgen_ok("compile %softmax.mlir %mx9_bias.mlir --target host-x86-64-v3 -o @p");
+    mxgen_ok("compile %softmax.mlir %mx9_bias.mlir --target host-x86-64-v3 --check host -o @p");
     rig_open(&r, "host?threads=2", "p");
     check_softmax(&r, 7, 300, "softmax_THREADS_64");
     check_softmax(&r, 3, 1, "softmax_THREADS_64");
@@ -572,7 +572,7 @@ START_TEST(mlir_on_chip)
     rig r;
     if (!getenv("MXRT_HIP_LIBRARY"))
         return;
-    mxgen_ok("compile %softmax.mlir %mx9_bias.mlir --target gfx942 --check hip:0 -o @p");
+    mxgen_ok("compile %softmax.mlir %mx9_bias.mlir --target gfx942 -o @p");
     rig_open(&r, "hip:0", "p");
     check_softmax(&r, 2, 5, "softmax_THREADS_64");
     check_softmax(&r, 3, 700, "softmax_THREADS_256");
