@@ -42,22 +42,24 @@
  *                                the same of scales; bytes between scales of rows, of blocks
  *   tile_m                       rows that 32 x 32 tiles are counted in; 1 without 2-D scales
  *   scale_rule rounding seed_low seed_high zero_byte min_byte min_amax plus_zero nan_scale overflow
- *   two_d hadamard               the fields of mx_ocp_options: enums as numbers, the seed as two words
- *                                (0 where rounding does not use it), min_amax as the bits of its f32,
- *                                switches as 0 or 1
+ *   two_d hadamard               the fields of mx_ocp_options: enums as numbers, the seed as two
+ *                                words (0 where rounding does not use it), min_amax as the bits of
+ *                                its f32, switches as 0 or 1
  *   groups group_align capacity c_align c_row_stride t_row_stride t_block_stride c_hadamard
- *                                of layout pair, else 0: groups of rows (0: one, without offsets), what
- *                                their ends are padded to, rows that columns have room for, columns'
- *                                data c and scales t in bytes, whether columns are rotated
+ *                                of layout pair, else 0: groups of rows (0: one, without
+ *                                offsets), what their ends are padded to, rows that columns have
+ *                                room for, columns' data c and scales t in bytes, whether columns
+ *                                are rotated
  *   n_dims                       row dimensions left after merging, without those of size 1
  *   dimK_size dimK_row_stride dimK_x_stride dimK_y_stride, K = 0 .. MXPACK_MAX_ROW_DIMS-1
  *       row r has coordinate (r / row_stride) % size in dimension K and lies at the sum of
  *       coordinate * stride (elements). Dimension 0 is the one with unit stride where there is
  *       one, the others follow in ascending memory order. Unused dimensions have size 1, row
  *       stride 1, strides 0.
- * Buffers in args are named x, y, p, s; of layout pair also c and t, the columns' data and scales, g
- * and o, the offsets of groups that are read and the padded ones that are written. Kernel arguments lie at their natural alignment, in order,
- * the way the HSA kernarg segment has them. On the host target a kernel is
+ * Buffers in args are named x, y, p, s; of layout pair also c and t, the columns' data and scales,
+ * g and o, the offsets of groups that are read and the padded ones that are written. Kernel
+ * arguments lie at their natural alignment, in order, the way the HSA kernarg segment has them. On
+ * the host target a kernel is
  *   void symbol(const void *args, int64_t program_begin, int64_t program_end)
  * and runs the programs [begin, end) of the x dimension of its grid; y and z are 1.
  *

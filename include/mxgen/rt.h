@@ -180,9 +180,9 @@ MX_API mx_status mxrt_ocp_quantize_pair(mxrt_device *device, mx_format format,
  * nothing but what is beyond its range; bf16 is exact for all but FP8 with scales below 10. */
 MX_API mx_status mxrt_ocp_requantize(mxrt_device *device, mx_format format,
                                      const mx_ocp_options *options, int axis, const DLTensor *data,
-                                     const DLTensor *scales, int out_axis, const DLTensor *workspace,
-                                     const DLTensor *out_data, const DLTensor *out_scales,
-                                     mxrt_stream stream, mx_error *err);
+                                     const DLTensor *scales, int out_axis,
+                                     const DLTensor *workspace, const DLTensor *out_data,
+                                     const DLTensor *out_scales, mxrt_stream stream, mx_error *err);
 
 /* Loads and readies every kernel of (op, format, dtype, profile), so that later calls only
  * launch. Takes a lock and may take milliseconds. Where no pack has any, MX_ERR_UNSUPPORTED on
