@@ -72,10 +72,13 @@ static mx_status select_request(mxrt_device *device, const mxrt_gemm_problem *pr
     }
     if ((status = get_table(device, problem, &table, err)))
         return status;
+    if (!request->variant && request->policy == MXRT_POLICY_CACHED)
+        return mx_fail(err, MX_ERR_NOT_FOUND,
+                       "products have no measurements yet: MXRT_POLICY_MODEL chooses");
     mxrt_gemm_problem_vars(problem, device->info.compute_units, values);
     if (request->variant)
         return select_named(device, table, request->variant, values, out, err);
-    status = mxrt_gemm_select(device, table, problem->mode, values, out, err);
+    status = mxrt_gemm_select(device, table, problem, values, out, err);
     if (status == MX_ERR_UNSUPPORTED && device->ops->gemm_reference)
         return MX_OK;
     return status;

@@ -252,7 +252,7 @@ static mx_status check_request(const mxrt_gemm_request *request, mx_error *err)
                        "pass %d, elements %d and %d, mode %d: at least one is unknown",
                        (int)request->pass, (int)request->left_element, (int)request->right_element,
                        (int)request->mode);
-    if ((unsigned)request->policy > MXRT_POLICY_CACHED)
+    if ((unsigned)request->policy > MXRT_POLICY_MEASURE)
         return mx_fail(err, MX_ERR_INVALID, "policy %d is unknown", (int)request->policy);
     if (request->num_cu < 0)
         return mx_fail(err, MX_ERR_INVALID, "num_cu %d is negative; 0 stands for all",

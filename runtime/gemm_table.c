@@ -7,6 +7,7 @@
 
 #include "runtime/context.h"
 #include "runtime/device.h"
+#include "runtime/gemm_model.h"
 
 /* ---- Order of preference ---- */
 
@@ -137,6 +138,8 @@ static mx_status init_route(mxrt_device *device, const candidate *from, mxrt_gem
         status = mxrt_variant_init(device, pack, from->index, &out->kernels[out->main], err);
     for (size_t i = 0; !status && i < launch->n_after; i++)
         status = add_step(device, pack, &info, launch->after[i], out, err);
+    if (!status)
+        mxrt_gemm_model_tile(info.params_json, &out->tile_rows, &out->tile_columns);
     return status;
 }
 
@@ -291,22 +294,44 @@ mx_status mxrt_gemm_select_route(const mxrt_gemm_route *route,
     return MX_OK;
 }
 
+/* The best of the applicable ones; their number, and why the first one does not apply. */
+static size_t search(const mxrt_device *device, const mxrt_gemm_table *table,
+                     const mxrt_gemm_problem *problem, const int64_t *values,
+                     mxrt_gemm_selection *out, mx_error *why)
+{
+    double best = 0;
+    size_t n_tried = 0;
+
+    out->route = NULL;
+    for (size_t i = 0; i < table->n_routes; i++) {
+        const mxrt_gemm_route *route = &table->routes[i];
+        mxrt_gemm_selection found;
+        if (problem->mode == MX_GEMM_EXACT && route->mode != MX_GEMM_EXACT)
+            continue;
+        if (mxrt_gemm_select_route(route, values, &found, n_tried++ ? NULL : why))
+            continue;
+        double seconds = mxrt_gemm_model_seconds(device->info.target, problem, &found,
+                                                 values[MXRT_GEMM_VAR_NUM_CU]);
+        if (out->route && seconds >= best)
+            continue;
+        /* The first sets the mark; others must beat it by the margin, then each other. */
+        best = out->route ? seconds : seconds * MXRT_GEMM_MODEL_MARGIN;
+        *out = found;
+    }
+    return n_tried;
+}
+
 mx_status mxrt_gemm_select(const mxrt_device *device, const mxrt_gemm_table *table,
-                           mx_gemm_mode mode, const int64_t values[MXRT_GEMM_VAR_COUNT],
-                           mxrt_gemm_selection *out, mx_error *err)
+                           const mxrt_gemm_problem *problem,
+                           const int64_t values[MXRT_GEMM_VAR_COUNT], mxrt_gemm_selection *out,
+                           mx_error *err)
 {
     const mxrt_gemm_table_key *key = &table->key;
     mx_error first = {MX_OK, ""};
-    size_t n = 0;
+    size_t n = search(device, table, problem, values, out, &first);
 
-    for (size_t i = 0; i < table->n_routes; i++) {
-        const mxrt_gemm_route *route = &table->routes[i];
-        if (mode == MX_GEMM_EXACT && route->mode != MX_GEMM_EXACT)
-            continue;
-        if (!mxrt_gemm_select_route(route, values, out, n++ ? NULL : &first))
-            return MX_OK;
-    }
-    out->route = NULL;
+    if (out->route)
+        return MX_OK;
     if (n)
         return mx_fail(err, MX_ERR_UNSUPPORTED, "none of %zu kernels applies; the first: %.800s", n,
                        first.message);
@@ -315,6 +340,6 @@ mx_status mxrt_gemm_select(const mxrt_device *device, const mxrt_gemm_table *tab
                    "mxgen build --target %s that has grouped GEMM",
                    mx_gemm_pass_name(key->pass), mx_gemm_element_name(key->left),
                    mx_gemm_element_name(key->right), mx_dtype_get(key->dtype)->name,
-                   mx_gemm_mode_name(mode), device->info.uri, device->info.target,
+                   mx_gemm_mode_name(problem->mode), device->info.uri, device->info.target,
                    device->info.target);
 }

@@ -26,6 +26,7 @@ static inline size_t mxrt_gemm_table_index(const mxrt_gemm_table_key *key)
 typedef struct mxrt_gemm_route {
     mx_gemm_mode mode;
     size_t n_kernels, main; /* kernels[main] is the variant itself */
+    int64_t tile_rows, tile_columns;
     mxrt_variant kernels[MXRT_GEMM_MAX_LAUNCHES];
 } mxrt_gemm_route;
 
@@ -53,9 +54,10 @@ mx_status mxrt_gemm_select_route(const mxrt_gemm_route *route,
                                  const int64_t values[MXRT_GEMM_VAR_COUNT],
                                  mxrt_gemm_selection *out, mx_error *err);
 
-/* The first that applies in the problem's mode. */
+/* The first that applies in the problem's mode, or one that the model finds much faster. */
 mx_status mxrt_gemm_select(const mxrt_device *device, const mxrt_gemm_table *table,
-                           mx_gemm_mode mode, const int64_t values[MXRT_GEMM_VAR_COUNT],
-                           mxrt_gemm_selection *out, mx_error *err);
+                           const mxrt_gemm_problem *problem,
+                           const int64_t values[MXRT_GEMM_VAR_COUNT], mxrt_gemm_selection *out,
+                           mx_error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* Grouped GEMM's interface on the host: what is refused, the reference against a product in double,
- * and packs of kernels with steps. */
+/* Grouped GEMM's interface on the host: what is refused, and the reference against a product in
+ * double. */
 #include <check.h>
 #include <inttypes.h>
 #include <math.h>
@@ -9,206 +9,86 @@
 #include <sys/mman.h>
 
 #include "gemm_engine.h"
-#include "pack_build.h"
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-
-static const DLDevice cpu = {kDLCPU, 0};
-static const DLDataType u8 = {kDLUInt, 8, 1}, bf16 = {kDLBfloat, 16, 1}, f32 = {kDLFloat, 32, 1},
-                        f16 = {kDLFloat, 16, 1}, i64 = {kDLInt, 64, 1}, i32 = {kDLInt, 32, 1};
-
-static mxrt_context *context;
-static mxrt_device *device;
-static mx_error err;
-
-static void open_device(const char *uri)
-{
-    mxrt_device_close(device);
-    device = NULL;
-    ck_assert_msg(!mxrt_device_open(context, uri, &device, &err), "%s", err.message);
-}
-
-static void set_up(void)
-{
-    memset(&err, 0, sizeof(err));
-    ck_assert_int_eq(mxrt_context_create(NULL, &context, &err), MX_OK);
-    open_device("host?threads=2");
-}
-
-static void tear_down(void)
-{
-    mxrt_device_close(device);
-    mxrt_context_destroy(context);
-    device = NULL;
-}
-
-/* ---- A right request, to be spoilt ---- */
-
-enum { G = 3, M = 12, N = 6, K = 64, MPAD = 160 };
-
-typedef struct tensor {
-    DLTensor dl;
-    int64_t shape[4], strides[4];
-} tensor;
-
-typedef struct rig {
-    _Alignas(64) unsigned char left_data[4096], left_scales_data[512], right_data[4096],
-        right_scales_data[512];
-    _Alignas(64) unsigned char out_data[4096];
-    int64_t read_data[G + 1], write_data[G + 1];
-    int32_t status_data;
-    tensor left, left_scales, right, right_scales, out, read, write, status;
-    mxrt_gemm_request request;
-} rig;
-
-static rig the;
-
-static void set(tensor *t, DLDataType type, void *data, int ndim, int64_t a, int64_t b, int64_t c)
-{
-    const int64_t shape[] = {a, b, c};
-    int64_t stride = 1;
-
-    for (int i = ndim - 1; i >= 0; i--) {
-        t->shape[i] = shape[i];
-        t->strides[i] = stride;
-        stride *= shape[i];
-    }
-    t->dl = (DLTensor){.data = data, .device = cpu, .ndim = ndim, .dtype = type, .shape = t->shape};
-    t->dl.strides = t->strides;
-}
-
-/* FP8 left, FP4 right, so that both sizes of elements occur. */
-static void make_rig(rig *r, mx_gemm_pass pass)
-{
-    static const int64_t rows[] = {0, 4, 4, M}, ranges[] = {0, 96, 96, MPAD};
-
-    memset(r, 0, sizeof(*r));
-    memset(r->left_data, 0x38, sizeof(r->left_data));
-    memset(r->right_data, 0x22, sizeof(r->right_data));
-    memset(r->left_scales_data, 127, sizeof(r->left_scales_data));
-    memset(r->right_scales_data, 127, sizeof(r->right_scales_data));
-    memset(r->out_data, 0xa5, sizeof(r->out_data));
-    r->status_data = -77;
-    memcpy(r->read_data, pass == MX_GEMM_ROWS ? rows : ranges, sizeof(rows));
-    memcpy(r->write_data, rows, sizeof(rows));
-    if (pass == MX_GEMM_ROWS) {
-        set(&r->left, u8, r->left_data, 2, M, K, 0);
-        set(&r->left_scales, u8, r->left_scales_data, 2, M, K / 32, 0);
-        set(&r->right, u8, r->right_data, 3, G, N, K / 2);
-        set(&r->right_scales, u8, r->right_scales_data, 3, G, N, K / 32);
-        set(&r->out, f32, r->out_data, 2, M, N, 0);
-    } else {
-        set(&r->left, u8, r->left_data, 2, N, MPAD, 0);
-        set(&r->left_scales, u8, r->left_scales_data, 2, N, MPAD / 32, 0);
-        set(&r->right, u8, r->right_data, 2, 5, MPAD / 2, 0);
-        set(&r->right_scales, u8, r->right_scales_data, 2, 5, MPAD / 32, 0);
-        set(&r->out, f32, r->out_data, 3, G, N, 5);
-    }
-    set(&r->read, i64, r->read_data, 1, G + 1, 0, 0);
-    set(&r->write, i64, r->write_data, 1, G + 1, 0, 0);
-    set(&r->status, i32, &r->status_data, 1, 1, 0, 0);
-    r->request = (mxrt_gemm_request){
-        .pass = pass,
-        .left_element = MX_GEMM_MXFP8_E4M3,
-        .right_element = MX_GEMM_MXFP4,
-        .left = &r->left.dl,
-        .left_scales = &r->left_scales.dl,
-        .right = &r->right.dl,
-        .right_scales = &r->right_scales.dl,
-        .out = &r->out.dl,
-        .read_offsets = &r->read.dl,
-        .status = &r->status.dl,
-        .host_offsets = 1,
-    };
-}
-
-static int untouched(const rig *r)
-{
-    for (size_t i = 0; i < sizeof(r->out_data); i++) {
-        if (r->out_data[i] != 0xa5)
-            return 0;
-    }
-    return r->status_data == -77;
-}
+#include "gemm_request.h"
 
 /* ---- What is refused ---- */
 
 typedef struct refusal {
     mx_gemm_pass pass;
     const char *part; /* of the message */
-    void (*spoil)(rig *r);
+    void (*spoil)(request_rig *r);
 } refusal;
 
 /* clang-format off */
-static void no_left(rig *r) { r->request.left = NULL; }
-static void no_right(rig *r) { r->request.right = NULL; }
-static void no_out(rig *r) { r->request.out = NULL; }
-static void no_offsets(rig *r) { r->request.read_offsets = NULL; }
-static void no_left_scales(rig *r) { r->request.left_scales = NULL; }
-static void bf16_with_scales(rig *r) { r->request.right_element = MX_GEMM_BF16; }
-static void odd_pass(rig *r) { r->request.pass = (mx_gemm_pass)7; }
-static void odd_element(rig *r) { r->request.left_element = (mx_gemm_element)-1; }
-static void odd_mode(rig *r) { r->request.mode = MX_GEMM_MODE_COUNT; }
-static void odd_policy(rig *r) { r->request.policy = (mxrt_policy)9; }
-static void negative_num_cu(rig *r) { r->request.num_cu = -1; }
-static void left_type(rig *r) { r->left.dl.dtype = f32; }
-static void left_bf16(rig *r) { r->left.dl.dtype = bf16; }
-static void left_lanes(rig *r) { r->left.dl.dtype.lanes = 4; }
-static void scales_type(rig *r) { r->right_scales.dl.dtype.code = kDLInt; }
-static void out_type(rig *r) { r->out.dl.dtype = i32; }
-static void out_f64(rig *r) { r->out.dl.dtype.bits = 64; }
-static void offsets_type(rig *r) { r->read.dl.dtype = i32; }
-static void status_type(rig *r) { r->status.dl.dtype = i64; }
-static void left_device(rig *r) { r->left.dl.device.device_type = kDLCUDA; }
-static void out_device(rig *r) { r->out.dl.device.device_id = 1; }
-static void offsets_device(rig *r) { r->read.dl.device.device_type = kDLROCM; }
-static void left_ndim(rig *r) { r->left.dl.ndim = 3; }
-static void right_ndim(rig *r) { r->right.dl.ndim = 2; }
-static void out_ndim(rig *r) { r->out.dl.ndim = 1; }
-static void offsets_ndim(rig *r) { r->read.dl.ndim = 2; }
-static void left_shape_null(rig *r) { r->left.dl.shape = NULL; }
-static void left_negative(rig *r) { r->left.shape[0] = -M; }
-static void left_huge(rig *r) { r->left.shape[0] = INT64_MAX; }
-static void k_not_32(rig *r) { r->left.shape[1] = 48; }
-static void k_zero(rig *r) { r->left.shape[1] = 0; r->right.shape[2] = 0; }
-static void k_differs(rig *r) { r->right.shape[2] = 48; r->right.dl.strides = NULL; }
-static void groups_differ(rig *r) { r->right.shape[0] = 4; }
-static void out_rows_differ(rig *r) { r->out.shape[0] = M - 1; }
-static void out_columns_differ(rig *r) { r->out.shape[1] = N - 1; }
-static void out_groups_differ(rig *r) { r->out.shape[0] = G + 1; }
-static void left_gap(rig *r) { r->left.strides[1] = 2; }
-static void left_overlap(rig *r) { r->left.strides[0] = K - 1; }
-static void left_stride_negative(rig *r) { r->left.strides[0] = -K; }
-static void right_stride_huge(rig *r) { r->right.strides[0] = INT64_MAX / 2; }
-static void out_overlap(rig *r) { r->out.strides[0] = N - 1; }
-static void out_groups_overlap(rig *r) { r->out.strides[0] = 5 * N - 1; }
-static void out_gap(rig *r) { r->out.strides[1] = 2; }
-static void left_scale_rows(rig *r) { r->left_scales.shape[0] = M - 1; }
-static void left_scale_blocks(rig *r) { r->left_scales.shape[1] = K / 32 - 1; }
-static void right_scale_groups(rig *r) { r->right_scales.shape[0] = G - 1; }
-static void right_scale_blocks(rig *r) { r->right_scales.shape[1] = MPAD / 32 - 1; }
-static void transposed_scales(rig *r) { r->request.left_scales_transposed = 1; }
-static void left_null(rig *r) { r->left.dl.data = NULL; }
-static void offsets_null(rig *r) { r->read.dl.data = NULL; }
-static void out_odd(rig *r) { r->out.dl.byte_offset = 2; }
-static void offsets_odd(rig *r) { r->read.dl.byte_offset = 4; }
-static void out_is_left(rig *r) { r->out.dl.data = r->left_data; }
-static void out_is_scales(rig *r) { r->out.dl.data = r->right_scales_data; }
-static void status_in_out(rig *r) { r->status.dl.data = r->out_data + 4; }
-static void status_empty(rig *r) { r->status.shape[0] = 0; }
-static void accumulate_f16(rig *r) { r->out.dl.dtype = f16; r->request.accumulate = 1; }
-static void no_offset_at_all(rig *r) { r->read.shape[0] = 0; }
-static void too_few_offsets(rig *r) { r->read.shape[0] = G; }
-static void offset_begin(rig *r) { r->read_data[0] = 1; }
-static void offset_negative(rig *r) { r->read_data[1] = -4; }
-static void offset_decreases(rig *r) { r->read_data[2] = 3; }
-static void offset_beyond(rig *r) { r->read_data[3] = M + 1; }
-static void offset_short(rig *r) { r->read_data[3] = M - 1; }
-static void write_short(rig *r) { r->request.write_offsets = &r->write.dl; r->write_data[3] = M - 1; }
-static void write_length(rig *r) { r->request.write_offsets = &r->write.dl; r->write.shape[0] = G; }
-static void write_more(rig *r) { r->request.write_offsets = &r->write.dl; r->write_data[1] = r->write_data[2] = 5; }
-static void write_in_cols(rig *r) { r->request.write_offsets = &r->write.dl; }
-static void no_multiple(rig *r) { r->read_data[1] = 80; }
+static void no_left(request_rig *r) { r->request.left = NULL; }
+static void no_right(request_rig *r) { r->request.right = NULL; }
+static void no_out(request_rig *r) { r->request.out = NULL; }
+static void no_offsets(request_rig *r) { r->request.read_offsets = NULL; }
+static void no_left_scales(request_rig *r) { r->request.left_scales = NULL; }
+static void bf16_with_scales(request_rig *r) { r->request.right_element = MX_GEMM_BF16; }
+static void odd_pass(request_rig *r) { r->request.pass = (mx_gemm_pass)7; }
+static void odd_element(request_rig *r) { r->request.left_element = (mx_gemm_element)-1; }
+static void odd_mode(request_rig *r) { r->request.mode = MX_GEMM_MODE_COUNT; }
+static void odd_policy(request_rig *r) { r->request.policy = (mxrt_policy)9; }
+static void negative_num_cu(request_rig *r) { r->request.num_cu = -1; }
+static void left_type(request_rig *r) { r->left.dl.dtype = f32; }
+static void left_bf16(request_rig *r) { r->left.dl.dtype = bf16; }
+static void left_lanes(request_rig *r) { r->left.dl.dtype.lanes = 4; }
+static void scales_type(request_rig *r) { r->right_scales.dl.dtype.code = kDLInt; }
+static void out_type(request_rig *r) { r->out.dl.dtype = i32; }
+static void out_f64(request_rig *r) { r->out.dl.dtype.bits = 64; }
+static void offsets_type(request_rig *r) { r->read.dl.dtype = i32; }
+static void status_type(request_rig *r) { r->status.dl.dtype = i64; }
+static void left_device(request_rig *r) { r->left.dl.device.device_type = kDLCUDA; }
+static void out_device(request_rig *r) { r->out.dl.device.device_id = 1; }
+static void offsets_device(request_rig *r) { r->read.dl.device.device_type = kDLROCM; }
+static void left_ndim(request_rig *r) { r->left.dl.ndim = 3; }
+static void right_ndim(request_rig *r) { r->right.dl.ndim = 2; }
+static void out_ndim(request_rig *r) { r->out.dl.ndim = 1; }
+static void offsets_ndim(request_rig *r) { r->read.dl.ndim = 2; }
+static void left_shape_null(request_rig *r) { r->left.dl.shape = NULL; }
+static void left_negative(request_rig *r) { r->left.shape[0] = -M; }
+static void left_huge(request_rig *r) { r->left.shape[0] = INT64_MAX; }
+static void k_not_32(request_rig *r) { r->left.shape[1] = 48; }
+static void k_zero(request_rig *r) { r->left.shape[1] = 0; r->right.shape[2] = 0; }
+static void k_differs(request_rig *r) { r->right.shape[2] = 48; r->right.dl.strides = NULL; }
+static void groups_differ(request_rig *r) { r->right.shape[0] = 4; }
+static void out_rows_differ(request_rig *r) { r->out.shape[0] = M - 1; }
+static void out_columns_differ(request_rig *r) { r->out.shape[1] = N - 1; }
+static void out_groups_differ(request_rig *r) { r->out.shape[0] = G + 1; }
+static void left_gap(request_rig *r) { r->left.strides[1] = 2; }
+static void left_overlap(request_rig *r) { r->left.strides[0] = K - 1; }
+static void left_stride_negative(request_rig *r) { r->left.strides[0] = -K; }
+static void right_stride_huge(request_rig *r) { r->right.strides[0] = INT64_MAX / 2; }
+static void out_overlap(request_rig *r) { r->out.strides[0] = N - 1; }
+static void out_groups_overlap(request_rig *r) { r->out.strides[0] = 5 * N - 1; }
+static void out_gap(request_rig *r) { r->out.strides[1] = 2; }
+static void left_scale_rows(request_rig *r) { r->left_scales.shape[0] = M - 1; }
+static void left_scale_blocks(request_rig *r) { r->left_scales.shape[1] = K / 32 - 1; }
+static void right_scale_groups(request_rig *r) { r->right_scales.shape[0] = G - 1; }
+static void right_scale_blocks(request_rig *r) { r->right_scales.shape[1] = MPAD / 32 - 1; }
+static void transposed_scales(request_rig *r) { r->request.left_scales_transposed = 1; }
+static void left_null(request_rig *r) { r->left.dl.data = NULL; }
+static void offsets_null(request_rig *r) { r->read.dl.data = NULL; }
+static void out_odd(request_rig *r) { r->out.dl.byte_offset = 2; }
+static void offsets_odd(request_rig *r) { r->read.dl.byte_offset = 4; }
+static void out_is_left(request_rig *r) { r->out.dl.data = r->left_data; }
+static void out_is_scales(request_rig *r) { r->out.dl.data = r->right_scales_data; }
+static void status_in_out(request_rig *r) { r->status.dl.data = r->out_data + 4; }
+static void status_empty(request_rig *r) { r->status.shape[0] = 0; }
+static void accumulate_f16(request_rig *r) { r->out.dl.dtype = f16; r->request.accumulate = 1; }
+static void no_offset_at_all(request_rig *r) { r->read.shape[0] = 0; }
+static void too_few_offsets(request_rig *r) { r->read.shape[0] = G; }
+static void offset_begin(request_rig *r) { r->read_data[0] = 1; }
+static void offset_negative(request_rig *r) { r->read_data[1] = -4; }
+static void offset_decreases(request_rig *r) { r->read_data[2] = 3; }
+static void offset_beyond(request_rig *r) { r->read_data[3] = M + 1; }
+static void offset_short(request_rig *r) { r->read_data[3] = M - 1; }
+static void write_short(request_rig *r) { r->request.write_offsets = &r->write.dl; r->write_data[3] = M - 1; }
+static void write_length(request_rig *r) { r->request.write_offsets = &r->write.dl; r->write.shape[0] = G; }
+static void write_more(request_rig *r) { r->request.write_offsets = &r->write.dl; r->write_data[1] = r->write_data[2] = 5; }
+static void write_in_cols(request_rig *r) { r->request.write_offsets = &r->write.dl; }
+static void no_multiple(request_rig *r) { r->read_data[1] = 80; }
 /* clang-format on */
 
 static const refusal refusals[] = {
@@ -292,7 +172,7 @@ START_TEST(refused)
     mxrt_gemm_plan *plan = NULL;
     size_t n = 77;
 
-    make_rig(&the, r->pass);
+    request_make(&the, r->pass);
     r->spoil(&the);
     ck_assert_msg(mxrt_gemm_plan_create(device, &the.request, &plan, &err) == MX_ERR_INVALID, "%s",
                   r->part);
@@ -301,7 +181,7 @@ START_TEST(refused)
     ck_assert_ptr_null(plan);
     ck_assert_int_eq(mxrt_gemm_variants(device, &the.request, NULL, 0, &n, &err), MX_ERR_INVALID);
     ck_assert_uint_eq(n, 77);
-    ck_assert(untouched(&the));
+    ck_assert(request_untouched(&the));
 }
 END_TEST
 
@@ -311,7 +191,7 @@ START_TEST(refused_arguments)
     mxrt_gemm_info info;
     size_t n;
 
-    make_rig(&the, MX_GEMM_ROWS);
+    request_make(&the, MX_GEMM_ROWS);
     ck_assert_int_eq(mxrt_gemm_plan_create(NULL, &the.request, &plan, &err), MX_ERR_INVALID);
     ck_assert_int_eq(mxrt_gemm_plan_create(device, NULL, &plan, &err), MX_ERR_INVALID);
     ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, NULL, &err), MX_ERR_INVALID);
@@ -324,7 +204,7 @@ START_TEST(refused_arguments)
     ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, &plan, &err), MX_ERR_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(err.message, "gemm_of_nowhere"));
     mxrt_gemm_plan_destroy(NULL);
-    ck_assert(untouched(&the));
+    ck_assert(request_untouched(&the));
 }
 END_TEST
 
@@ -348,13 +228,13 @@ START_TEST(refused_in_run)
     };
     mxrt_gemm_plan *plan;
 
-    make_rig(&the, MX_GEMM_ROWS);
+    request_make(&the, MX_GEMM_ROWS);
     ck_assert_msg(!mxrt_gemm_plan_create(device, &the.request, &plan, &err), "%s", err.message);
     for (int i = 0; i < COUNT(cases); i++) {
         ck_assert_int_eq(mxrt_gemm_run(plan, &cases[i].buffers, NULL, &err), MX_ERR_INVALID);
         ck_assert_msg(strstr(err.message, cases[i].part) != NULL, "\"%s\" is not in: %s",
                       cases[i].part, err.message);
-        ck_assert(untouched(&the));
+        ck_assert(request_untouched(&the));
     }
     mxrt_gemm_plan_destroy(plan);
     the.request.status = NULL;
@@ -362,7 +242,7 @@ START_TEST(refused_in_run)
     ck_assert_int_eq(mxrt_gemm_run(plan, &(mxrt_gemm_buffers){.status = odd}, NULL, &err),
                      MX_ERR_INVALID);
     ck_assert_ptr_nonnull(strstr(err.message, "status is given"));
-    ck_assert(untouched(&the));
+    ck_assert(request_untouched(&the));
     mxrt_gemm_plan_destroy(plan);
 }
 END_TEST
@@ -371,10 +251,10 @@ START_TEST(no_kernel_on_a_gpu)
 {
     mxrt_gemm_plan *plan = NULL;
 
-    make_rig(&the, MX_GEMM_ROWS);
-    open_device("plan:gfx942");
-    tensor *tensors[] = {&the.left,         &the.left_scales, &the.right,
-                         &the.right_scales, &the.out,         &the.status};
+    request_make(&the, MX_GEMM_ROWS);
+    request_open_device("plan:gfx942");
+    request_tensor *tensors[] = {&the.left,         &the.left_scales, &the.right,
+                                 &the.right_scales, &the.out,         &the.status};
     for (int i = 0; i < COUNT(tensors); i++)
         tensors[i]->dl.device.device_type = kDLROCM;
     ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, &plan, &err), MX_ERR_UNSUPPORTED);
@@ -403,7 +283,7 @@ START_TEST(zeros_on_a_gpu)
 
     ck_assert_ptr_nonnull(getenv("MX_TEST_FAKE_CUDA"));
     snprintf(uri, sizeof(uri), "cuda:0?library=%s", getenv("MX_TEST_FAKE_CUDA"));
-    open_device(uri);
+    request_open_device(uri);
     for (int i = 0; i < COUNT(cases); i++)
         ck_assert_msg(!gemm_case_run(device, &cases[i], &kind, NULL, &outcome), "%s: %s",
                       cases[i].name, outcome.text);
@@ -448,7 +328,7 @@ START_TEST(reference_clamps_bad_offsets)
 }
 END_TEST
 
-static void run_rig(rig *r)
+static void run_rig(request_rig *r)
 {
     mxrt_gemm_plan *plan;
 
@@ -457,41 +337,34 @@ static void run_rig(rig *r)
     mxrt_gemm_plan_destroy(plan);
 }
 
-static float out_at(const rig *r, int64_t index)
-{
-    float value;
-    memcpy(&value, r->out_data + index * (int64_t)sizeof(value), sizeof(value));
-    return value;
-}
-
 START_TEST(special_values)
 {
-    make_rig(&the, MX_GEMM_ROWS);
+    request_make(&the, MX_GEMM_ROWS);
     the.left_scales_data[0] = 255;     /* row 0: a block of NaN */
     the.left_data[K + 3] = 0xff;       /* row 1: a NaN */
     the.left_scales_data[2 * 2] = 254; /* row 2: beyond f32 */
     the.left_scales_data[3 * 2] = 0;   /* row 3: its first block is tiny */
     run_rig(&the);
-    ck_assert(isnan(out_at(&the, 0)) && isnan(out_at(&the, N)));
-    ck_assert(isinf(out_at(&the, 2 * N)));
-    ck_assert(out_at(&the, 3 * N) == 32);
-    ck_assert(out_at(&the, 4 * N) == 64);
+    ck_assert(isnan(request_out_at(&the, 0)) && isnan(request_out_at(&the, N)));
+    ck_assert(isinf(request_out_at(&the, 2 * N)));
+    ck_assert(request_out_at(&the, 3 * N) == 32);
+    ck_assert(request_out_at(&the, 4 * N) == 64);
     ck_assert_int_eq(the.status_data, 0);
     /* Only in gemm_cols a block of zeros is zero whatever its scale. */
     memset(the.left_data + 5 * K, 0, K);
     the.left_scales_data[5 * 2] = 255;
     run_rig(&the);
-    ck_assert(isnan(out_at(&the, 5 * N)));
-    make_rig(&the, MX_GEMM_COLS);
+    ck_assert(isnan(request_out_at(&the, 5 * N)));
+    request_make(&the, MX_GEMM_COLS);
     the.request.left_element = MX_GEMM_MXFP8_E5M2;
     memset(the.left_data, 0x3c, sizeof(the.left_data));
     memset(the.left_data, 0x80, 32);
     the.left_scales_data[0] = 255;
     the.left_data[MPAD] = 0x7c; /* row 1: Inf */
     run_rig(&the);
-    ck_assert(out_at(&the, 0) == 64);
-    ck_assert(isinf(out_at(&the, 5)));
-    ck_assert(out_at(&the, 10) == 96);
+    ck_assert(request_out_at(&the, 0) == 64);
+    ck_assert(isinf(request_out_at(&the, 5)));
+    ck_assert(request_out_at(&the, 10) == 96);
 }
 END_TEST
 
@@ -504,14 +377,14 @@ START_TEST(far_apart)
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     ck_assert_ptr_ne(memory, MAP_FAILED);
-    make_rig(&the, MX_GEMM_ROWS);
+    request_make(&the, MX_GEMM_ROWS);
     the.read_data[0] = the.read_data[1] = 0;
     the.read_data[2] = the.read_data[3] = 2;
-    set(&the.left, u8, memory, 2, 2, K, 0);
+    request_set(&the.left, u8, memory, 2, 2, K, 0);
     the.left.strides[0] = far;
-    set(&the.right, u8, memory + (1 << 20), 3, G, N, K / 2);
+    request_set(&the.right, u8, memory + (1 << 20), 3, G, N, K / 2);
     the.right.strides[0] = far;
-    set(&the.out, f32, memory + (2 << 20), 2, 2, N, 0);
+    request_set(&the.out, f32, memory + (2 << 20), 2, 2, N, 0);
     the.out.strides[0] = far / 4;
     /* Their pages interleave: what is checked is that of the whole extents. */
     mxrt_gemm_plan *plan;
@@ -529,302 +402,11 @@ START_TEST(far_apart)
 }
 END_TEST
 
-/* ---- Kernels with steps ---- */
-
-#define TARGET "host-x86-64-v2"
-#define POINTER(name) "{\"name\":\"" name "\",\"kind\":\"pointer\",\"buffer\":\"" name "\"},"
-#define I64(name) "{\"name\":\"" name "\",\"kind\":\"i64\",\"value\":\"" name "\"}"
-#define LAUNCH(grid, args, more)                                                                   \
-    "{\"grid\":[\"" grid "\",\"1\",\"1\"],\"block\":[\"1\",\"1\",\"1\"],\"lds_bytes\":\"0\","      \
-    "\"args\":[" args "]" more "}"
-
-#define BEFORE                                                                                     \
-    LAUNCH("groups",                                                                               \
-           POINTER("workspace") POINTER("read_offsets") POINTER("write_offsets")                   \
-               I64("groups") ",{\"name\":\"magic\",\"kind\":\"i64\",\"value\":\"1000 + "           \
-                             "workspace_align\"}",                                                 \
-           "")
-#define MAIN(more)                                                                                                                                             \
-    LAUNCH(                                                                                                                                                    \
-        "groups",                                                                                                                                              \
-        POINTER("left") POINTER("left_scales") POINTER("right") POINTER("right_scales") POINTER(                                                               \
-            "out") POINTER("workspace") POINTER("write_offsets") POINTER("status")                                                                             \
-            I64("left_row_stride") "," I64("left_scale_row_stride") "," I64(                                                                                   \
-                "right_row_"                                                                                                                                   \
-                "stride") "," I64("right_group_stride") "," I64("right_scale_row_"                                                                             \
-                                                                "stride") "," I64("rig"                                                                        \
-                                                                                  "ht_"                                                                        \
-                                                                                  "sca"                                                                        \
-                                                                                  "le_"                                                                        \
-                                                                                  "gro"                                                                        \
-                                                                                  "up_"                                                                        \
-                                                                                  "str"                                                                        \
-                                                                                  "id"                                                                         \
-                                                                                  "e") "," I64("o"                                                             \
-                                                                                               "u"                                                             \
-                                                                                               "t"                                                             \
-                                                                                               "_"                                                             \
-                                                                                               "r"                                                             \
-                                                                                               "o"                                                             \
-                                                                                               "w"                                                             \
-                                                                                               "_"                                                             \
-                                                                                               "s"                                                             \
-                                                                                               "t"                                                             \
-                                                                                               "r"                                                             \
-                                                                                               "i"                                                             \
-                                                                                               "d"                                                             \
-                                                                                               "e") ","                                                        \
-                                                                                                    "{"                                                        \
-                                                                                                    "\"name\":\"n\",\"kind\":\"i32\",\"value\":\"n\"},"        \
-                                                                                                    "{"                                                        \
-                                                                                                    "\"name\":\"k\",\"kind\":\"i32\",\"value\":\"k\"},"        \
-                                                                                                    "{"                                                        \
-                                                                                                    "\"name\":\"magic\",\"kind\":\"i32\",\"value\":\"1256\"}", \
-        more)
-#define AFTER(add)                                                                                 \
-    LAUNCH(                                                                                        \
-        "out_rows",                                                                                \
-        POINTER("out") POINTER("workspace") I64(                                                   \
-            "out_row_stride") ","                                                                  \
-                              "{\"name\":\"out_rows\",\"kind\":\"i32\",\"value\":\"out_rows\"},"   \
-                              "{\"name\":\"n\",\"kind\":\"i32\",\"value\":\"n\"},"                 \
-                              "{\"name\":\"num_cu\",\"kind\":\"i32\",\"value\":\"num_cu\"},"       \
-                              "{\"name\":\"add\",\"kind\":\"f32\",\"value\":\"" add "\"}",         \
-        "")
-#define ROUTE(after)                                                                               \
-    MAIN(",\"workspace_bytes\":\"16 * groups\",\"before\":[\"b\"],\"after\":[" after "]")
-
-typedef struct row {
-    const char *op, *name, *symbol, *profile, *rules, *launch;
-    int64_t rank;
-} row;
-
-static void add_pack(const row *rows, size_t n)
-{
-    mxgen_pack_writer *writer = NULL;
-    int64_t object;
-    pack_bytes code = pack_read_file(getenv("MX_TEST_GEMM_KERNELS"));
-
-    ck_assert_int_eq(mxgen_pack_writer_create(&writer, &err), MX_OK);
-    mxgen_pack_writer_meta(writer, "generator", "mxgen test", &err);
-    mxgen_pack_writer_meta(writer, "generator_hash", "0123", &err);
-    mxgen_pack_writer_meta(writer, "compiler", "none", &err);
-    ck_assert_msg(!mxgen_pack_writer_object(writer, TARGET, MXPACK_KIND_HOST, code.data,
-                                            code.size_bytes, &object, &err),
-                  "%s", err.message);
-    for (size_t i = 0; i < n; i++) {
-        const mxgen_pack_variant v = {
-            .object_id = object,
-            .target = TARGET,
-            .op = rows[i].op,
-            .format = "mxfp8e4m3.mxfp8e4m3",
-            .dtype = "f32",
-            .profile = rows[i].profile ? rows[i].profile : "fast",
-            .layout = "tiles",
-            .name = rows[i].name,
-            .symbol = rows[i].symbol,
-            .rank = rows[i].rank,
-            .params_json = "{\"BLOCK_M\":1}",
-            .rules_json = rows[i].rules ? rows[i].rules : "[]",
-            .launch_json = rows[i].launch,
-            .info_json = "{}",
-        };
-        ck_assert_msg(!mxgen_pack_writer_variant(writer, &v, &err), "%s", err.message);
-    }
-    pack_bytes bytes = pack_take(writer);
-    ck_assert_msg(!mxrt_context_add_pack_memory(context, bytes.data, bytes.size_bytes, &err), "%s",
-                  err.message);
-    free(bytes.data);
-    free(code.data);
-    open_device("host?threads=2");
-}
-
-#define ALIGNED                                                                                    \
-    "[{\"rule\":\"rows are aligned\",\"when\":\"left_row_stride % 64 == 0 && left_align >= 64\"}]"
-
-static const row usual[] = {
-    {"gemm_step", "b", "mxtest_before", NULL, NULL, BEFORE, 0},
-    {"gemm_step", "a1", "mxtest_after", NULL, NULL, AFTER("100"), 0},
-    {"gemm_step", "a2", "mxtest_after", NULL,
-     "[{\"rule\":\"few rows\",\"when\":\"out_rows < 20\"}]", AFTER("1000"), 0},
-    {"gemm_rows", "second", "mxtest_main", NULL, ALIGNED, ROUTE("\"a1\""), 1},
-    {"gemm_rows", "first", "mxtest_main", NULL, ALIGNED, ROUTE("\"a1\",\"a2\""), 0},
-    {"gemm_rows", "exact", "mxtest_main", "exact", NULL, ROUTE(""), 0},
-};
-
-/* The main kernel counts pairs of codes that are not 0 under scales that add to 254. */
-static void make_kernel_rig(void)
-{
-    make_rig(&the, MX_GEMM_ROWS);
-    the.request.right_element = MX_GEMM_MXFP8_E4M3;
-    set(&the.right, u8, the.right_data, 3, G, N, K);
-    the.request.host_offsets = 0;
-    memset(the.out_data, 0, sizeof(the.out_data));
-    the.left_data[0] = 0;
-    the.left_scales_data[2 * 1] = 3;
-}
-
-/* Runs and returns what every element of out has beyond the count. */
-static float run_kernels(const mxrt_gemm_buffers *extra)
-{
-    static _Alignas(256) unsigned char workspace[1024];
-    mxrt_gemm_buffers buffers = extra ? *extra : (mxrt_gemm_buffers){0};
-    mxrt_gemm_plan *plan;
-
-    buffers.workspace = workspace;
-    buffers.workspace_bytes = sizeof(workspace);
-    ck_assert_msg(!mxrt_gemm_plan_create(device, &the.request, &plan, &err), "%s", err.message);
-    ck_assert_uint_le(mxrt_gemm_workspace_bytes(plan), sizeof(workspace));
-    ck_assert_msg(!mxrt_gemm_run(plan, &buffers, NULL, &err), "%s", err.message);
-    mxrt_gemm_plan_destroy(plan);
-    float added = out_at(&the, 2 * N) - K;
-    for (int64_t i = 0; i < M * N; i++) {
-        float wanted = i < N ? K - 1 : i < 2 * N ? K / 2 : K;
-        ck_assert_msg(out_at(&the, i) == wanted + added, "element %" PRId64 ": %g, not %g", i,
-                      (double)out_at(&the, i), (double)(wanted + added));
-    }
-    return added;
-}
-
-START_TEST(steps_run_in_order)
-{
-    mxrt_gemm_plan *plan;
-    mxrt_gemm_info info;
-    const char *names[4];
-    size_t n;
-
-    add_pack(usual, 6);
-    make_kernel_rig();
-    ck_assert(run_kernels(NULL) == 100 + 1000 + 2 * 2);
-    ck_assert_int_eq(the.status_data, 0);
-    the.request.num_cu = 1;
-    make_kernel_rig();
-    the.request.num_cu = 1;
-    the.request.status = NULL;
-    ck_assert(run_kernels(NULL) == 100 + 1000 + 2);
-    make_kernel_rig();
-    ck_assert_int_eq(mxrt_gemm_variants(device, &the.request, names, 4, &n, &err), MX_OK);
-    ck_assert_uint_eq(n, 3);
-    ck_assert_str_eq(names[0], "first");
-    ck_assert_str_eq(names[1], "second");
-    ck_assert_str_eq(names[2], "exact");
-    ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, &plan, &err), MX_OK);
-    ck_assert_int_eq(mxrt_gemm_get_info(plan, &info, &err), MX_OK);
-    ck_assert_str_eq(info.variant, "first");
-    ck_assert_str_eq(info.target, TARGET);
-    ck_assert_uint_eq(info.n_launches, 4);
-    ck_assert_str_eq(info.launches[0].symbol, "mxtest_before");
-    ck_assert_str_eq(info.launches[3].variant, "a2");
-    ck_assert_uint_eq(info.launches[3].grid[0], M);
-    ck_assert_uint_eq(info.workspace_bytes, 256);
-    ck_assert_int_eq(info.groups, G);
-    ck_assert(info.flops == 2.0 * M * N * K);
-    mxrt_gemm_plan_destroy(plan);
-}
-END_TEST
-
-START_TEST(routes_are_chosen)
-{
-    add_pack(usual, 6);
-    make_kernel_rig();
-    the.request.mode = MX_GEMM_EXACT;
-    ck_assert(run_kernels(NULL) == 0);
-    make_kernel_rig();
-    the.request.variant = "second";
-    ck_assert(run_kernels(NULL) == 100 + 2);
-    /* A step's rule that does not hold: the next route. */
-    make_kernel_rig();
-    the.request.variant = "first";
-    set(&the.left, u8, the.left_data, 2, 20, K, 0);
-    set(&the.left_scales, u8, the.left_scales_data, 2, 20, K / 32, 0);
-    set(&the.out, f32, the.out_data, 2, 20, N, 0);
-    the.read_data[3] = 20;
-    mxrt_gemm_plan *plan;
-    ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, &plan, &err), MX_ERR_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(err.message, "kernel a2 (" TARGET ") does not apply: its rule "
-                                              "\"few rows\", out_rows < 20, does not hold here "
-                                              "(out_rows = 20)"));
-    the.request.variant = NULL;
-    ck_assert(run_kernels(NULL) == 100 + 2);
-    /* Rows that are not aligned: the exact one is left. */
-    make_kernel_rig();
-    memmove(the.left_data + 1, the.left_data, 2048);
-    the.left.dl.byte_offset = 1;
-    ck_assert(run_kernels(NULL) == 0);
-    the.request.variant = "first";
-    ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, &plan, &err), MX_ERR_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(err.message, "(left_row_stride = 64, left_align = 1)"));
-    /* Elements of which there is no kernel: the reference. */
-    make_kernel_rig();
-    the.request.right_element = MX_GEMM_MXFP8_E5M2;
-    mxrt_gemm_info info;
-    ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, &plan, &err), MX_OK);
-    ck_assert_int_eq(mxrt_gemm_get_info(plan, &info, &err), MX_OK);
-    ck_assert_str_eq(info.variant, "reference");
-    ck_assert_uint_eq(info.workspace_bytes, 0);
-    mxrt_gemm_plan_destroy(plan);
-}
-END_TEST
-
-START_TEST(runs_elsewhere)
-{
-    static _Alignas(64) unsigned char left[M * K + 1];
-    static _Alignas(256) unsigned char workspace[512];
-    mxrt_gemm_plan *plan;
-
-    add_pack(usual, 6);
-    make_kernel_rig();
-    memcpy(left, the.left_data, M * K);
-    the.left_data[5] = 0;
-    ck_assert(run_kernels(&(mxrt_gemm_buffers){.left = left}) == 100 + 1000 + 2 * 2);
-    memmove(left + 1, left, M * K);
-    ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, &plan, &err), MX_OK);
-    mxrt_gemm_buffers buffers = {
-        .left = left + 1, .workspace = workspace, .workspace_bytes = sizeof(workspace)};
-    memset(the.out_data, 0xa5, sizeof(the.out_data));
-    the.status_data = -77;
-    ck_assert_int_eq(mxrt_gemm_run(plan, &buffers, NULL, &err), MX_ERR_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(err.message, "rows are aligned"));
-    buffers.left = NULL;
-    buffers.workspace_bytes = 255;
-    ck_assert_int_eq(mxrt_gemm_run(plan, &buffers, NULL, &err), MX_ERR_INVALID);
-    ck_assert_ptr_nonnull(strstr(err.message, "a workspace of 256 bytes, it got 255"));
-    buffers = (mxrt_gemm_buffers){.workspace = the.out_data, .workspace_bytes = 256};
-    ck_assert_int_eq(mxrt_gemm_run(plan, &buffers, NULL, &err), MX_ERR_INVALID);
-    ck_assert_int_eq(mxrt_gemm_run(plan, NULL, NULL, &err), MX_ERR_INVALID);
-    ck_assert(untouched(&the));
-    mxrt_gemm_plan_destroy(plan);
-}
-END_TEST
-
-START_TEST(a_step_is_missing)
-{
-    mxrt_gemm_plan *plan;
-
-    add_pack(usual + 1, 5);
-    make_kernel_rig();
-    ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, &plan, &err), MX_ERR_CORRUPT);
-    ck_assert_ptr_nonnull(strstr(err.message, "has the step b, which its pack lacks"));
-    /* What needs no such step stays usable. */
-    static const row sound[] = {
-        {"gemm_step", "a1", "mxtest_after", NULL, NULL, AFTER("100"), 0},
-        {"gemm_rows", "lacks", "mxtest_main", NULL, NULL, ROUTE("\"a1\""), 0},
-        {"gemm_rows", "sound", "mxtest_after", NULL, NULL, AFTER("7"), 1},
-    };
-    mxrt_gemm_info info;
-    add_pack(sound, 3);
-    ck_assert_msg(!mxrt_gemm_plan_create(device, &the.request, &plan, &err), "%s", err.message);
-    ck_assert_int_eq(mxrt_gemm_get_info(plan, &info, &err), MX_OK);
-    ck_assert_str_eq(info.variant, "sound");
-    mxrt_gemm_plan_destroy(plan);
-}
-END_TEST
-
 static TCase *add_case(Suite *suite, const char *name)
 {
     TCase *tests = tcase_create(name);
 
-    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_checked_fixture(tests, request_set_up, request_tear_down);
     suite_add_tcase(suite, tests);
     return tests;
 }
@@ -832,8 +414,8 @@ static TCase *add_case(Suite *suite, const char *name)
 int main(void)
 {
     Suite *suite = suite_create("gemm");
-    TCase *checks = add_case(suite, "checks"), *reference = add_case(suite, "reference");
-    TCase *kernels = add_case(suite, "kernels");
+    TCase *checks = add_case(suite, "checks");
+    TCase *reference = add_case(suite, "reference");
 
     tcase_add_loop_test(checks, refused, 0, COUNT(refusals));
     tcase_add_test(checks, refused_arguments);
@@ -844,10 +426,6 @@ int main(void)
     tcase_add_test(reference, reference_clamps_bad_offsets);
     tcase_add_test(reference, special_values);
     tcase_add_test(reference, far_apart);
-    tcase_add_test(kernels, steps_run_in_order);
-    tcase_add_test(kernels, routes_are_chosen);
-    tcase_add_test(kernels, runs_elsewhere);
-    tcase_add_test(kernels, a_step_is_missing);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int n_failed = srunner_ntests_failed(runner);

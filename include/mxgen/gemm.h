@@ -166,7 +166,9 @@ typedef struct mxrt_gemm_request {
     /* NULL: chosen by `policy`. "reference": the plain C reference (host only). Else a variant's
      * name; not applicable is MX_ERR_UNSUPPORTED with the rule that failed. */
     const char *variant;
-    mxrt_policy policy; /* without a variant */
+    /* Without a variant. There are no measurements of products: by MXRT_POLICY_CACHED nothing is
+     * found, by the others a model chooses. */
+    mxrt_policy policy;
 } mxrt_gemm_request;
 
 /* One product on tensors of fixed shapes and strides; the tensors' structs may go after creation.
