@@ -37,7 +37,7 @@ struct mxrt_pack_forms {
 };
 
 static const char *const block_buffers[MXRT_PACK_BUFFER_COUNT] = {"x", "y", "p", "s",
-                                                                      "c", "t", "g", "o"};
+                                                                  "c", "t", "g", "o"};
 static const char *const gemm_buffers[MXRT_GEMM_BUFFER_COUNT] = {
     "left",         "left_scales",   "right",  "right_scales", "out",
     "read_offsets", "write_offsets", "status", "workspace"};
@@ -49,7 +49,8 @@ static const struct {
     int n_buffers;
     const char *buffers_text;
 } families[MXRT_PACK_FAMILY_COUNT] = {
-    {mxrt_pack_var_names, block_buffers, MXRT_VAR_COUNT, MXRT_PACK_BUFFER_COUNT, "x, y, p, s, c, t, g or o"},
+    {mxrt_pack_var_names, block_buffers, MXRT_VAR_COUNT, MXRT_PACK_BUFFER_COUNT,
+     "x, y, p, s, c, t, g or o"},
     {mxrt_gemm_var_names, gemm_buffers, MXRT_GEMM_VAR_COUNT, MXRT_GEMM_BUFFER_COUNT,
      "left, left_scales, right, right_scales, out, read_offsets, write_offsets, status or "
      "workspace"},

@@ -278,7 +278,8 @@ static unsigned allowed_buffers(const mxrt_pack_key *key)
     return allowed;
 }
 
-static mx_status parse_forms(const mxrt_pack_row *row, const variant_texts *texts, pack_variant *variant)
+static mx_status parse_forms(const mxrt_pack_row *row, const variant_texts *texts,
+                             pack_variant *variant)
 {
     mxrt_pack_launch *launch = &variant->launch;
     mxrt_pack_forms *forms = row->pack->forms;
@@ -292,7 +293,7 @@ static mx_status parse_forms(const mxrt_pack_row *row, const variant_texts *text
         return mxrt_row_fail_with(row, &why);
     if (buffers & ~allowed_buffers(&variant->key))
         return mxrt_row_fail(row, "launch: an argument names a buffer that \"%s\" has not",
-                        variant->info.op);
+                             variant->info.op);
     if (variant->key.gemm.is_step && (launch->n_before || launch->n_after))
         return mxrt_row_fail(row, "launch: a step has steps");
     return MX_OK;
@@ -310,11 +311,11 @@ static mx_status read_variant(mxrt_pack_row *row, mxpack_checksum *checksum)
     const pack_object *object = find_object(pack, variant.info.object_id);
     if (!object)
         return mxrt_row_fail(row, "it needs object %lld, which is missing",
-                        (long long)variant.info.object_id);
+                             (long long)variant.info.object_id);
     if (object->target != variant.info.target)
         return mxrt_row_fail(row, "it is for target \"%s\", its object for \"%s\"",
-                        mxrt_show_text(variant.info.target).chars,
-                        mxrt_show_text(object->target).chars);
+                             mxrt_show_text(variant.info.target).chars,
+                             mxrt_show_text(object->target).chars);
     variant.info.object_kind = object->kind;
     variant.info.object_bytes = object->raw_bytes;
     pack_variant *variants = mxrt_row_grow(pack->variants, pack->n_variants, sizeof(variants[0]));
