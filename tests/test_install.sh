@@ -37,9 +37,9 @@ fi
 
 export PKG_CONFIG_PATH=$pc_dir PKG_CONFIG_SYSROOT_DIR=$dir
 read -ra flags <<<"$(pkg-config --cflags --libs libmxrt)"
-cc -std=c11 -Wall -Wextra -Werror "$source/docs/example/convert.c" "${flags[@]}" \
+cc -std=c11 -Wall -Wextra -Werror "$source/docs/examples/convert.c" "${flags[@]}" \
     ${MX_TEST_CFLAGS:-} -lm -o "$dir/convert"
-cc -std=c11 -Wall -Wextra -Werror "$source/docs/example/moe.c" "$source/docs/example/moe_layer.c" \
+cc -std=c11 -Wall -Wextra -Werror "$source/docs/examples/moe.c" "$source/docs/examples/moe_layer.c" \
     "${flags[@]}" ${MX_TEST_CFLAGS:-} -lm -o "$dir/moe"
 export LD_LIBRARY_PATH=$lib_dir MXRT_COMPILER=off
 

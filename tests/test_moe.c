@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cases.h"
-#include "docs/example/moe_layer.h"
+#include "docs/examples/moe_layer.h"
 
 enum { EXPERTS = 5, TOKENS = 165, IN = 96, OUT = 64 };
 

@@ -1,4 +1,4 @@
-"""docs/example/pack_linear.py: what it makes of models, and that it runs."""
+"""docs/examples/pack_linear.py: what it makes of models, and that it runs."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ from torch import nn
 import mxrt
 
 EXAMPLE = pathlib.Path(os.environ.get("MX_TEST_EXAMPLE") or
-                       pathlib.Path(__file__).resolve().parents[3] / "docs/example")
+                       pathlib.Path(__file__).resolve().parents[3] / "docs/examples")
 sys.path.insert(0, str(EXAMPLE))
 import pack_linear  # noqa: E402
 

@@ -8,7 +8,7 @@ Any torch model, on whatever device its weights are; it also stays usable under 
 program, this trains a small model on its own source, one character after the other, and prints the loss
 before and after:
 
-    MXRT_LIBRARY=/path/to/libmxrt.so.0 PYTHONPATH=tools/python python3 docs/example/pack_linear.py
+    MXRT_LIBRARY=/path/to/libmxrt.so.0 PYTHONPATH=tools/python python3 docs/examples/pack_linear.py
 """
 
 import sys
