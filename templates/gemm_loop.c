@@ -437,7 +437,7 @@ static void multiply_turn(mxe *e, const gemm_plan *p, const blocks *both, const 
 
 typedef struct carried {
     mxe_var words[2][GEMM_MAX_COPIES][4];
-    mxe_var scales[2][GEMM_MAX_FRAGS][2];
+    mxe_var bytes[2][GEMM_MAX_FRAGS][2][GEMM_MAX_TURNS];
 } carried;
 
 typedef enum carry { CARRY_NEW = 0, CARRY_SET, CARRY_GET } carry;
@@ -465,9 +465,10 @@ static void carry_scales(mxe *e, const gemm_plan *p, carry what, carried *c, loa
     for (int which = 0; which < 2; which++) {
         if (!p->side[which].scales)
             continue;
-        for (int i = 0; i < p->side[which].frags * p->unit->rows; i++) {
-            int f = i / p->unit->rows, r = i % p->unit->rows;
-            carry_one(e, what, &c->scales[which][f][r], &l->scales[which][f][r]);
+        int n = p->unit->rows * p->turns;
+        for (int i = 0; i < p->side[which].frags * n; i++) {
+            int f = i / n, r = i % n / p->turns, t = i % p->turns;
+            carry_one(e, what, &c->bytes[which][f][r][t], &l->bytes[which][f][r][t]);
         }
     }
 }
@@ -511,7 +512,6 @@ static void main_loop(mxe *e, const gemm_plan *p, const gemm_lane *lane, mxe_val
     load_step(e, p, lane, zero, &now);
     load_scales(e, p, lane, zero, &now);
     store_step(e, p, zero, &now);
-    pack_scales(e, p, &now);
     carry_scales(e, p, CARRY_SET, &s->carried, &now);
     if (ahead) {
         load_step(e, p, lane, mxe_smin(e, one, last), &now);
@@ -523,6 +523,8 @@ static void main_loop(mxe *e, const gemm_plan *p, const gemm_lane *lane, mxe_val
     mxe_value stage = stage_at(e, p, step), other = stage_at(e, p, following);
     mxe_value loading = mxe_add(e, step, mxe_i64(e, ahead ? 2 : 1));
     carry_scales(e, p, CARRY_GET, &s->carried, &now);
+    /* Only here: what is loaded for the next K-step has all of this one to come. */
+    pack_scales(e, p, &now);
     prepare_turn(e, p, lane, stage, 0, &now, &s->wild, both);
     if (ahead) {
         carry_words(e, p, CARRY_GET, &s->carried, &now);
@@ -540,7 +542,6 @@ static void main_loop(mxe *e, const gemm_plan *p, const gemm_lane *lane, mxe_val
     }
     if (p->unit->truncates)
         take_up(e, p, &s->part, &s->sums);
-    pack_scales(e, p, &next);
     carry_scales(e, p, CARRY_SET, &s->carried, &next);
     if (ahead)
         carry_words(e, p, CARRY_SET, &s->carried, &next);
