@@ -33,8 +33,8 @@ enum {
 
 static const struct argp_option build_options[] = {
     {"target", 't', "NAME[,..]", 0, "Targets, or kinds (amdgpu, nvptx, host); default: all", 0},
-    {"op", BUILD_OP, "to|from|qdq[,..]", 0, "Operations; default: all", 0},
-    {"format", BUILD_FORMAT, "mx9|mx6|mx4[,..]", 0, "Formats; default: all", 0},
+    {"op", BUILD_OP, "to|from|qdq|grouped_gemm[,..]", 0, "Operations; default: all", 0},
+    {"format", BUILD_FORMAT, "mx9|mx6|mx4|mxfp4|..[,..]", 0, "Formats; default: all", 0},
     {"dtype", BUILD_DTYPE, "f32|bf16|f16[,..]", 0, "Element types; default: all", 0},
     {"layout", BUILD_LAYOUT, "flat|rows|tiles|general|pair[,..]", 0, "Layouts; default: all", 0},
     {"profile", BUILD_PROFILE, "packed|demoted-255[,..]", 0,
