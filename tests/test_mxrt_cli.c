@@ -584,6 +584,9 @@ static pid_t start(const char *text, int fd_err)
         dup2(nothing, STDOUT_FILENO);
         if (fd_err >= 0)
             dup2(fd_err, STDERR_FILENO);
+        /* Whoever started the tests may have them ignored, which is inherited. */
+        signal(SIGINT, SIG_DFL);
+        signal(SIGHUP, SIG_DFL);
         execv(w.argv[0], (char *const *)w.argv);
         _exit(127);
     }
