@@ -98,6 +98,7 @@ typedef struct mxgen_filter {
      * are selected. GEMM's keys have the formats of all their operands selected, and the output's
      * dtype. */
     unsigned families;
+    const char *name; /* NULL, or only keys that can have a kernel of this name */
 } mxgen_filter;
 
 /* All applicable variants of a target, sorted by key, then rank. Release with free(). */

@@ -13,6 +13,11 @@
 
 int mxgen_spec_param(const mxgen_spec *spec, const char *name)
 {
+    /* Mostly the very same string: enumeration asks millions of times. */
+    for (int i = 0; i < spec->n_params; i++) {
+        if (spec->param_names[i] == name)
+            return spec->params[i];
+    }
     for (int i = 0; i < spec->n_params; i++) {
         if (!strcmp(spec->param_names[i], name))
             return spec->params[i];
@@ -128,10 +133,11 @@ static bool is_launch_param(const mxgen_template *tmpl, const char *name)
     return false;
 }
 
+/* Without a template: how names of all begin. */
 static void set_gemm_stem(const mxgen_spec *spec, bool operands, char *stem, size_t stem_bytes)
 {
     const mxgen_key *key = &spec->key;
-    bool step = key->gemm.pass == MXGEN_PASS_STEP;
+    bool step = key->gemm.pass == MXGEN_PASS_STEP && spec->tmpl;
     char pair[40] = "";
     if (operands)
         snprintf(pair, sizeof(pair), "_%s_%s", mxgen_operand_name(key->gemm.left),
@@ -147,6 +153,18 @@ static void set_stem(const mxgen_spec *spec, char *stem, size_t stem_bytes)
     snprintf(stem, stem_bytes, "mx_%s_%s_%s%s_%s", mx_op_name(key->op),
              mx_format_get(key->format)->name, mx_dtype_get(key->dtype)->name,
              key->profile == MX_PROFILE_DEMOTED_255 ? "_d255" : "", mx_layout_name(key->layout));
+}
+
+/* Whether the key can have a kernel of that name. */
+static bool may_be_named(const mxgen_key *key, const char *name)
+{
+    char stem[80];
+    const mxgen_spec spec = {.key = *key};
+    if (key->gemm.pass != MXGEN_PASS_NONE)
+        set_gemm_stem(&spec, true, stem, sizeof(stem));
+    else
+        set_stem(&spec, stem, sizeof(stem));
+    return !strncmp(name, stem, strlen(stem));
 }
 
 static void set_names(mxgen_spec *spec)
@@ -395,6 +413,8 @@ static mx_status add_gemm_keys(spec_list *list, const mxgen_target *target,
              (!(step && key.dtype == MX_DTYPE_F32) &&
               !filter_has(filter->dtypes, filter->n_dtypes, sizeof(mx_dtype), (int)key.dtype))))
             continue;
+        if (filter && filter->name && !may_be_named(&key, filter->name))
+            continue;
         status = add_key(list, target, &key, filter && !step ? filter->max_rank : 0, err);
     }
     return status;
@@ -416,6 +436,8 @@ mx_status mxgen_enumerate(const mxgen_target *target, const mxgen_filter *filter
         key.format = (mx_format)(rest % MX_FORMAT_COUNT), rest /= MX_FORMAT_COUNT;
         key.op = (mx_op)rest;
         if (!filter_key(filter, &key))
+            continue;
+        if (filter && filter->name && !may_be_named(&key, filter->name))
             continue;
         int max_rank = filter ? filter->max_rank : 0;
         mx_status status = add_key(&list, target, &key, max_rank, err);
@@ -439,7 +461,8 @@ mx_status mxgen_spec_find(const mxgen_target *target, const char *name, mxgen_sp
 {
     mxgen_spec *specs;
     size_t n;
-    mx_status status = mxgen_enumerate(target, NULL, &specs, &n, err);
+    const mxgen_filter filter = {.name = name};
+    mx_status status = mxgen_enumerate(target, &filter, &specs, &n, err);
     if (status != MX_OK)
         return status;
     status = MX_ERR_NOT_FOUND;
