@@ -76,9 +76,10 @@ typedef struct mxgen_spec {
     int n_params;
     const char *param_names[MXGEN_MAX_PARAMS]; /* static, Triton's names where it has them */
     int params[MXGEN_MAX_PARAMS];
-    int rank;         /* among the variants of its (target, key), 0 first */
+    int rank;                      /* among the variants of its (target, key), 0 first */
     char name[MXGEN_NAME_BYTES];   /* unique in a target */
-    char symbol[MXGEN_NAME_BYTES]; /* variants that differ in launch parameters only share their code */
+    char symbol[MXGEN_NAME_BYTES]; /* variants that differ in launch parameters only share their
+                                      code */
 } mxgen_spec;
 
 /* Selects keys; NULL or zero counts select all. */
