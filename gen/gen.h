@@ -52,6 +52,11 @@ typedef struct mxgen_gemm_key {
     bool exact; /* profile "exact", else "fast" */
 } mxgen_gemm_key;
 
+static inline unsigned mxgen_pair_bit(mxgen_operand left, mxgen_operand right)
+{
+    return 1u << ((int)left * (int)MXGEN_OPERAND_COUNT + (int)right);
+}
+
 /* Block kernels: all but `gemm`. Grouped GEMM: `dtype`, which is the output's, and `gemm`. */
 typedef struct mxgen_key {
     mx_op op;
@@ -99,6 +104,10 @@ typedef struct mxgen_filter {
      * are selected. GEMM's keys have the formats of all their operands selected, and the output's
      * dtype. */
     unsigned families;
+    unsigned passes; /* grouped GEMM: bits 1 << MXGEN_PASS_..; 0: all. Steps come with either. */
+    /* Grouped GEMM: bits of mxgen_pair_bit; 0: as the formats say. Beside these, formats add
+     * theirs; block kernels are made for formats alone. */
+    unsigned pairs;
     const char *name; /* NULL, or only keys that can have a kernel of this name */
 } mxgen_filter;
 

@@ -381,11 +381,43 @@ static bool filter_key(const mxgen_filter *filter, const mxgen_key *key)
         return false;
     if (!filter)
         return true;
+    if (filter->pairs && !filter->n_formats)
+        return false;
     return filter_has(filter->ops, filter->n_ops, sizeof(mx_op), key->op) &&
            filter_has(filter->formats, filter->n_formats, sizeof(mx_format), key->format) &&
            filter_has(filter->dtypes, filter->n_dtypes, sizeof(mx_dtype), key->dtype) &&
            filter_has(filter->profiles, filter->n_profiles, sizeof(mx_profile), key->profile) &&
            filter_has(filter->layouts, filter->n_layouts, sizeof(mx_layout), key->layout);
+}
+
+/* A step is named by its operand, twice, or by those of its product. */
+static bool filter_pair(const mxgen_filter *filter, const mxgen_gemm_key *key)
+{
+    if (!filter->pairs || filter->pairs & mxgen_pair_bit(key->left, key->right))
+        return filter->pairs != 0;
+    for (int i = 0; i < MXGEN_OPERAND_COUNT * MXGEN_OPERAND_COUNT; i++) {
+        mxgen_operand left = (mxgen_operand)(i / MXGEN_OPERAND_COUNT);
+        mxgen_operand right = (mxgen_operand)(i % MXGEN_OPERAND_COUNT);
+        if (filter->pairs & mxgen_pair_bit(left, right) && key->pass == MXGEN_PASS_STEP &&
+            key->left == key->right && (key->left == left || key->left == right))
+            return true;
+    }
+    return false;
+}
+
+static bool filter_gemm(const mxgen_filter *filter, const mxgen_key *key)
+{
+    const mxgen_gemm_key *gemm = &key->gemm;
+    bool step = gemm->pass == MXGEN_PASS_STEP;
+    bool by_formats = (!filter->pairs || filter->n_formats) && filter_operand(filter, gemm->left) &&
+                      filter_operand(filter, gemm->right);
+    if (!by_formats && !filter_pair(filter, gemm))
+        return false;
+    if (filter->passes && !step && !(filter->passes & 1u << gemm->pass))
+        return false;
+    /* Steps that write no output count as f32 and serve all. */
+    return (step && key->dtype == MX_DTYPE_F32) ||
+           filter_has(filter->dtypes, filter->n_dtypes, sizeof(mx_dtype), (int)key->dtype);
 }
 
 static mx_status add_gemm_keys(spec_list *list, const mxgen_target *target,
@@ -406,12 +438,8 @@ static mx_status add_gemm_keys(spec_list *list, const mxgen_target *target,
         key.gemm.exact = rest % 2, rest /= 2;
         key.dtype = (mx_dtype)(rest % MX_DTYPE_COUNT), rest /= MX_DTYPE_COUNT;
         key.gemm.pass = (mxgen_pass)(rest + 1);
-        /* Steps that write no output count as f32 and serve all. */
         bool step = key.gemm.pass == MXGEN_PASS_STEP;
-        if (filter &&
-            (!filter_operand(filter, key.gemm.left) || !filter_operand(filter, key.gemm.right) ||
-             (!(step && key.dtype == MX_DTYPE_F32) &&
-              !filter_has(filter->dtypes, filter->n_dtypes, sizeof(mx_dtype), (int)key.dtype))))
+        if (filter && !filter_gemm(filter, &key))
             continue;
         if (filter && filter->name && !may_be_named(&key, filter->name))
             continue;

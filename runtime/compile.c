@@ -1,10 +1,12 @@
 #include "runtime/compile.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <mxgen/error.h>
+#include <mxgen/gemm.h>
 
 #include "runtime/pack_reader.h"
 
@@ -76,19 +78,37 @@ static mx_status check_objects(const mxrt_pack *pack, mx_error *err)
     return MX_OK;
 }
 
+void mxrt_compile_names_init(const mxrt_compile_request *request, mxrt_compile_names *out)
+{
+    const mxrt_gemm_kind *gemm = request->gemm;
+
+    out->dtype = mx_dtype_get(request->dtype)->name;
+    out->profile = gemm ? "" : mx_profile_name(request->profile);
+    snprintf(out->op, sizeof(out->op), "%s",
+             gemm ? mx_gemm_pass_name(gemm->pass) : mx_op_name(request->op));
+    if (gemm)
+        snprintf(out->format, sizeof(out->format), "%s.%s", mx_gemm_element_name(gemm->left),
+                 mx_gemm_element_name(gemm->right));
+    else
+        snprintf(out->format, sizeof(out->format), "%s", mx_format_get(request->format)->name);
+}
+
 static mx_status check_contents(const mxrt_pack *pack, const mxrt_compile_request *request,
                                 const char *path, mx_error *err)
 {
+    mxrt_compile_names names;
+
+    mxrt_compile_names_init(request, &names);
     for (size_t i = 0; i < mxrt_pack_variant_count(pack); i++) {
-        const mxrt_pack_key *key = mxrt_pack_key_of(pack, i);
-        if (key->family == MXRT_PACK_BLOCKS && key->op == request->op &&
-            key->format == request->format && key->dtype == request->dtype &&
-            key->profile == request->profile)
+        mxrt_variant_info info;
+        if (!mxrt_pack_variant(pack, i, &info, NULL) && !strcmp(info.op, names.op) &&
+            !strcmp(info.format, names.format) && !strcmp(info.dtype, names.dtype) &&
+            (!*names.profile || !strcmp(info.profile, names.profile)))
             return check_objects(pack, err);
     }
-    return mx_fail(err, MX_ERR_NOT_FOUND, "%s has no kernel for %s %s %s (%s)", path,
-                   mx_op_name(request->op), mx_format_get(request->format)->name,
-                   mx_dtype_get(request->dtype)->name, mx_profile_name(request->profile));
+    return mx_fail(err, MX_ERR_NOT_FOUND, "%s has no kernel for %s %s %s%s%s%s", path, names.op,
+                   names.format, names.dtype, *names.profile ? " (" : "", names.profile,
+                   *names.profile ? ")" : "");
 }
 
 mx_status mxrt_compile_open(const char *path, const mxrt_compile_request *request, mxrt_pack **out,

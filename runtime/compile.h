@@ -13,6 +13,14 @@ mx_status mxrt_compile(const mxrt_context *context, const mxrt_compile_request *
 
 void mxrt_compiler_finish(mxrt_context *context);
 
+/* A request in the words of mxgen build and of packs. */
+typedef struct mxrt_compile_names {
+    char op[16], format[24];
+    const char *dtype, *profile; /* profile: "" for products, whose modes are made together */
+} mxrt_compile_names;
+
+void mxrt_compile_names_init(const mxrt_compile_request *request, mxrt_compile_names *out);
+
 /* ---- compile_mxgen.c ---- */
 
 #define MXRT_COMPILER_ENV "MXRT_COMPILER"

@@ -25,7 +25,8 @@
 #define FOLDER_ENV "MXRT_USER_PACK"
 #define SECONDS_ENV "MXRT_COMPILE_SECONDS"
 
-/* Of each layout: alignments and strides differ, but the last ones differ in speed alone. */
+/* Of each layout, or mode: alignments and strides differ, but the last ones differ in speed alone.
+ */
 #define MAX_RANK "16"
 
 enum { NAME_BYTES = 200, DEFAULT_SECONDS = 60 };
@@ -33,6 +34,7 @@ enum { NAME_BYTES = 200, DEFAULT_SECONDS = 60 };
 typedef struct job {
     const mxrt_context *context;
     const mxrt_compile_request *request;
+    mxrt_compile_names names; /* of the request */
     double limit_seconds;
     char program[PATH_MAX];
     char name[NAME_BYTES]; /* of the pack, without its ending */
@@ -95,7 +97,7 @@ static mx_status find_limit(job *j, mx_error *err)
 /* The program's identity is in the name: another mxgen makes other packs. */
 static mx_status make_name(job *j, mx_error *err)
 {
-    const mxrt_compile_request *r = j->request;
+    const mxrt_compile_names *names = &j->names;
     struct stat info;
     char identity[PATH_MAX + 160];
 
@@ -105,9 +107,9 @@ static mx_status make_name(job *j, mx_error *err)
                      "%s %lld %lld.%09ld %d " MX_VERSION_STRING " " MAX_RANK, j->program,
                      (long long)info.st_size, (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
                      MXPACK_VERSION);
-    snprintf(j->name, sizeof(j->name), "%.80s-%s-%s-%s-%s-%016" PRIx64, r->target,
-             mx_op_name(r->op), mx_format_get(r->format)->name, mx_dtype_get(r->dtype)->name,
-             mx_profile_name(r->profile), (uint64_t)XXH3_64bits(identity, (size_t)n));
+    snprintf(j->name, sizeof(j->name), "%.80s-%s-%s-%s%s%s-%016" PRIx64, j->request->target,
+             names->op, names->format, names->dtype, *names->profile ? "-" : "", names->profile,
+             (uint64_t)XXH3_64bits(identity, (size_t)n));
     for (char *at = j->name; *at; at++) {
         if (!isalnum((unsigned char)*at) && !strchr("._-", *at))
             *at = '_';
@@ -186,20 +188,20 @@ static int file_path(const job *j, const char *ending, char path[PATH_MAX])
 
 static mx_status run_mxgen(const job *j, const char *output, mx_error *err)
 {
-    const mxrt_compile_request *r = j->request;
-    const char *const argv[] = {j->program,   "build",
-                                "--target",   r->target,
-                                "--op",       mx_op_name(r->op),
-                                "--format",   mx_format_get(r->format)->name,
-                                "--dtype",    mx_dtype_get(r->dtype)->name,
-                                "--profile",  mx_profile_name(r->profile),
-                                "--max-rank", MAX_RANK,
-                                "-o",         output,
-                                NULL};
-    mxrt_context_log(j->context, "no pack has %s %s %s (%s) for %s: %s compiles it",
-                     mx_op_name(r->op), mx_format_get(r->format)->name,
-                     mx_dtype_get(r->dtype)->name, mx_profile_name(r->profile), r->target,
-                     j->program);
+    const mxrt_compile_names *names = &j->names;
+    const char *argv[20] = {j->program, "build",     "--target", j->request->target,
+                            "--op",     names->op,   "--format", names->format,
+                            "--dtype",  names->dtype};
+    const char *const rest[] = {"--max-rank", MAX_RANK, "-o", output};
+    size_t n = 10;
+    if (*names->profile) {
+        argv[n++] = "--profile";
+        argv[n++] = names->profile;
+    }
+    memcpy(argv + n, rest, sizeof(rest));
+    mxrt_context_log(j->context, "no pack has %s %s %s%s%s%s for %s: %s compiles it", names->op,
+                     names->format, names->dtype, *names->profile ? " (" : "", names->profile,
+                     *names->profile ? ")" : "", j->request->target, j->program);
     return mxrt_child_run(argv, j->limit_seconds, err);
 }
 
@@ -372,6 +374,7 @@ mx_status mxrt_compile_by_mxgen(const mxrt_context *context, const mxrt_compile_
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory to compile");
     j->context = context;
     j->request = request;
+    mxrt_compile_names_init(request, &j->names);
     if (!(status = find_program(j, err)) && !(status = find_limit(j, err)) &&
         !(status = make_name(j, err))) {
         find_folder(j);

@@ -23,7 +23,8 @@ typedef struct mxrt_module {
 typedef struct mxrt_compiled {
     mxrt_pack *pack;             /* NULL: there is none */
     mxrt_kernel_table *replaced; /* the table before; plans point into it */
-    mx_error failure;            /* MX_OK: the table has the pack's kernels */
+    mxrt_gemm_table *replaced_gemm;
+    mx_error failure; /* MX_OK: the table has the pack's kernels */
 } mxrt_compiled;
 
 struct mxrt_device {
@@ -45,6 +46,7 @@ struct mxrt_device {
     pthread_mutex_t measure_lock; /* taken before `lock`; held while kernels are measured */
     pthread_mutex_t compile_lock; /* taken before the other one; held while a compiler runs */
     _Atomic(mxrt_compiled *) compiled[MXRT_TABLE_COUNT]; /* NULL: not tried */
+    _Atomic(mxrt_compiled *) gemm_compiled[MXRT_GEMM_TABLE_COUNT];
 };
 
 /* The place of a key in the arrays. */
@@ -81,17 +83,26 @@ typedef struct mxrt_select_how {
 mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem,
                              const mxrt_select_how *how, mxrt_selection *out, mx_error *err);
 
+/* The same for products, in gemm_select.c; *out has no route where the reference serves. */
+mx_status mxrt_device_select_gemm(mxrt_device *device, const mxrt_gemm_problem *problem,
+                                  const mxrt_select_how *how, mxrt_gemm_selection *out,
+                                  mx_error *err);
+
 /* ---- device_missing.c: kernels that no pack has ---- */
 
 /* Compiles kernels of a key, if that was not tried before. On success the key's table may be a new
  * one; MX_ERR_UNSUPPORTED otherwise, with the compiler's message, "" if compiling is off. */
 mx_status mxrt_device_compile(mxrt_device *device, const mxrt_table_key *key, mxrt_stream stream,
                               mx_error *err);
+mx_status mxrt_device_compile_gemm(mxrt_device *device, const mxrt_gemm_table_key *key,
+                                   mxrt_stream stream, mx_error *err);
 /* That no pack has a kernel of the key, what the packs have, and `reason`, why none was compiled.
  */
 mx_status mxrt_device_fail_missing(mxrt_device *device, const mxrt_table_key *key,
                                    const mx_error *reason, mx_error *err);
-/* Releases what mxrt_device_compile made; after modules and tables. */
+mx_status mxrt_device_fail_missing_gemm(mxrt_device *device, const mxrt_gemm_table_key *key,
+                                        mx_gemm_mode mode, const mx_error *reason, mx_error *err);
+/* Releases what these made; after modules and tables. */
 void mxrt_device_finish_compiled(mxrt_device *device);
 
 #endif

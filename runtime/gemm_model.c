@@ -43,8 +43,7 @@ static double ceil_div(double a, double b)
     return whole < quotient ? whole + 1 : whole;
 }
 
-/* Packed operands once, and the result, which is read, too, to be added to. */
-static void count_bytes(const mxrt_gemm_problem *problem, double *packed, double *result)
+void mxrt_gemm_model_bytes(const mxrt_gemm_problem *problem, double *packed, double *result)
 {
     int is_rows = problem->pass == MX_GEMM_ROWS;
     double m = (double)problem->m, n = (double)problem->n, k = (double)problem->k;
@@ -79,7 +78,7 @@ double mxrt_gemm_model_seconds(const char *target, const mxrt_gemm_problem *prob
         rate /= 1 + DECODE_ROWS * (1 / tile_rows + 1 / tile_columns);
     double multiply = ceil_div(tiles, units) * 2 * tile_rows * tile_columns * depth / rate;
     double bandwidth = chips[i].bytes * units, launches = LAUNCH_SECONDS * (double)route->n_kernels;
-    count_bytes(problem, &packed, &result);
+    mxrt_gemm_model_bytes(problem, &packed, &result);
     double prepare = is_direct ? 0 : (packed + workspace) / bandwidth;
     double move = ((is_direct ? packed : workspace) + result) / bandwidth;
     return launches + prepare + (multiply > move ? multiply : move);

@@ -13,6 +13,9 @@
  */
 void mxrt_gemm_model_tile(const char *params_json, int64_t *rows, int64_t *columns);
 
+/* Of packed operands, each read once, and of the result, which is read, too, to be added to. */
+void mxrt_gemm_model_bytes(const mxrt_gemm_problem *problem, double *packed, double *result);
+
 /* Seconds, on a chip of the target with `num_cu` units at work. Prepared routes read the packed
  * operands, write them decoded, and multiply from there; direct ones (without steps before) decode
  * in each tile, which small tiles share among few products. Rows of groups are taken as evenly

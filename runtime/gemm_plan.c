@@ -34,20 +34,27 @@ static mx_status init_problem(const mxrt_device *device, const mxrt_gemm_request
 static mx_status get_table(mxrt_device *device, const mxrt_gemm_problem *problem,
                            const mxrt_gemm_table **out, mx_error *err)
 {
-    const mxrt_gemm_table_key key = {problem->pass, problem->left.element, problem->right.element,
-                                     problem->dtype};
+    const mxrt_gemm_table_key key = mxrt_gemm_table_key_of(problem);
 
     return mxrt_gemm_table_get(device, &key, out, err);
 }
 
-static mx_status select_named(const mxrt_device *device, const mxrt_gemm_table *table,
-                              const char *name, const int64_t *values, mxrt_gemm_selection *out,
-                              mx_error *err)
+/* Compiles where there is nothing at all. */
+static mx_status find_named(mxrt_device *device, const mxrt_gemm_problem *problem, const char *name,
+                            const mxrt_gemm_route **out, mx_error *err)
 {
+    const mxrt_gemm_table *table;
+    mx_status status = get_table(device, problem, &table, err);
+
+    if (!status && !table->n_routes && !mxrt_device_compile_gemm(device, &table->key, NULL, NULL))
+        status = get_table(device, problem, &table, err);
+    if (status)
+        return status;
     for (size_t i = 0; i < table->n_routes; i++) {
-        const mxrt_gemm_route *route = &table->routes[i];
-        if (!strcmp(route->kernels[route->main].info.name, name))
-            return mxrt_gemm_select_route(route, values, out, err);
+        if (!strcmp(mxrt_gemm_route_main(&table->routes[i])->info.name, name)) {
+            *out = &table->routes[i];
+            return MX_OK;
+        }
     }
     return mx_fail(err, MX_ERR_NOT_FOUND,
                    "no kernel named %.200s among the %zu for this product on %s; mxgen list names "
@@ -57,31 +64,29 @@ static mx_status select_named(const mxrt_device *device, const mxrt_gemm_table *
 
 static mx_status select_request(mxrt_device *device, const mxrt_gemm_problem *problem,
                                 const mxrt_gemm_request *request, mxrt_gemm_selection *out,
-                                mx_error *err)
+                                mxrt_choice *choice, mx_error *err)
 {
     int64_t values[MXRT_GEMM_VAR_COUNT];
-    const mxrt_gemm_table *table;
+    const mxrt_gemm_route *route;
+    const mxrt_select_how how = {.policy = request->policy,
+                                 .stream = request->stream,
+                                 .budget_us = request->budget_us,
+                                 .choice = choice};
     mx_status status;
 
     out->route = NULL;
-    if (request->variant && !strcmp(request->variant, REFERENCE)) {
+    if (!request->variant)
+        return mxrt_device_select_gemm(device, problem, &how, out, err);
+    if (!strcmp(request->variant, REFERENCE)) {
         if (device->ops->gemm_reference)
             return MX_OK;
         return mx_fail(err, MX_ERR_UNSUPPORTED, "the reference runs on the host, not on %s",
                        device->info.uri);
     }
-    if ((status = get_table(device, problem, &table, err)))
+    if ((status = find_named(device, problem, request->variant, &route, err)))
         return status;
-    if (!request->variant && request->policy == MXRT_POLICY_CACHED)
-        return mx_fail(err, MX_ERR_NOT_FOUND,
-                       "products have no measurements yet: MXRT_POLICY_MODEL chooses");
     mxrt_gemm_problem_vars(problem, device->info.compute_units, values);
-    if (request->variant)
-        return select_named(device, table, request->variant, values, out, err);
-    status = mxrt_gemm_select(device, table, problem, values, out, err);
-    if (status == MX_ERR_UNSUPPORTED && device->ops->gemm_reference)
-        return MX_OK;
-    return status;
+    return mxrt_gemm_select_route(route, values, out, err);
 }
 
 /* The kernels' part, then a status word if the caller has none, then offsets of the host. */
@@ -106,6 +111,12 @@ static mx_status plan_workspace(mxrt_gemm_plan *plan, mx_error *err)
     return MX_OK;
 }
 
+/* Whether a device that has no reference has nothing to multiply. */
+static int is_zero(const mxrt_device *device, const mxrt_gemm_problem *problem)
+{
+    return !device->ops->gemm_reference && (!problem->m || !problem->groups);
+}
+
 mx_status mxrt_gemm_plan_create(mxrt_device *device, const mxrt_gemm_request *request,
                                 mxrt_gemm_plan **out, mx_error *err)
 {
@@ -119,10 +130,9 @@ mx_status mxrt_gemm_plan_create(mxrt_device *device, const mxrt_gemm_request *re
     plan->device = device;
     status = init_problem(device, request, &plan->problem, err);
     plan->has_launch = !status && !mxrt_gemm_problem_is_empty(&plan->problem);
-    plan->is_zero = plan->has_launch && !device->ops->gemm_reference &&
-                    (!plan->problem.m || !plan->problem.groups);
+    plan->is_zero = plan->has_launch && is_zero(device, &plan->problem);
     if ((plan->has_launch && !plan->is_zero) || (!status && request->variant))
-        status = select_request(device, &plan->problem, request, &plan->selection, err);
+        status = select_request(device, &plan->problem, request, &plan->selection, NULL, err);
     if (!plan->has_launch || plan->is_zero)
         plan->selection.route = NULL;
     if (status || (status = plan_workspace(plan, err))) {
@@ -304,6 +314,12 @@ mx_status mxrt_gemm_run(const mxrt_gemm_plan *plan, const mxrt_gemm_buffers *buf
 
 /* ---- What there is ---- */
 
+/* What is chosen where no kernel is. */
+static const char *without_route(int has_launch, int zero)
+{
+    return !has_launch ? "none" : zero ? "zeros" : REFERENCE;
+}
+
 mx_status mxrt_gemm_get_info(const mxrt_gemm_plan *plan, mxrt_gemm_info *out, mx_error *err)
 {
     if (!plan || !out)
@@ -311,9 +327,7 @@ mx_status mxrt_gemm_get_info(const mxrt_gemm_plan *plan, mxrt_gemm_info *out, mx
     const mxrt_gemm_problem *problem = &plan->problem;
     const mxrt_gemm_route *route = plan->selection.route;
     mxrt_gemm_info info = {
-        .variant = plan->is_zero      ? "zeros"
-                   : plan->has_launch ? REFERENCE
-                                      : "none",
+        .variant = without_route(plan->has_launch, plan->is_zero),
         .target = plan->device->info.target,
         .pass = problem->pass,
         .mode = MX_GEMM_EXACT,
@@ -369,13 +383,51 @@ mx_status mxrt_gemm_variants(mxrt_device *device, const mxrt_gemm_request *reque
     mxrt_gemm_problem_vars(&problem, device->info.compute_units, values);
     for (size_t i = 0; !mxrt_gemm_problem_is_empty(&problem) && i < table->n_routes; i++) {
         const mxrt_gemm_route *route = &table->routes[i];
-        if ((problem.mode == MX_GEMM_EXACT && route->mode != MX_GEMM_EXACT) ||
+        if (!mxrt_gemm_serves(route, &problem) ||
             mxrt_gemm_select_route(route, values, &selection, NULL))
             continue;
         if (count < capacity)
-            names[count] = route->kernels[route->main].info.name;
+            names[count] = mxrt_gemm_route_main(route)->info.name;
         count++;
     }
     *n = count;
+    return MX_OK;
+}
+
+mx_status mxrt_gemm_explain(mxrt_device *device, const mxrt_gemm_request *request, mxrt_choice *out,
+                            mx_error *err)
+{
+    mxrt_gemm_selection selection;
+    mxrt_gemm_problem problem;
+    mx_status status;
+
+    if (!device || !out)
+        return mx_fail(err, MX_ERR_INVALID, "device and out must not be NULL");
+    if ((status = init_problem(device, request, &problem, err)))
+        return status;
+    int has_launch = !mxrt_gemm_problem_is_empty(&problem), zero = is_zero(device, &problem);
+    mxrt_choice choice = {.variant = without_route(has_launch, zero)};
+    if (has_launch && !zero &&
+        (status = select_request(device, &problem, request, &selection, &choice, err)))
+        return status;
+    if (has_launch && !zero && selection.route)
+        choice.variant = mxrt_gemm_route_main(selection.route)->info.name;
+    *out = choice;
+    return MX_OK;
+}
+
+mx_status mxrt_gemm_tune_key(mxrt_device *device, const mxrt_gemm_request *request,
+                             const char *variant, mxrt_tune_row *row, mx_error *err)
+{
+    const mxrt_gemm_route *route;
+    mxrt_gemm_problem problem;
+    mx_status status;
+
+    if (!device || !variant || !row)
+        return mx_fail(err, MX_ERR_INVALID, "device, variant and row must not be NULL");
+    if ((status = init_problem(device, request, &problem, err)) ||
+        (status = find_named(device, &problem, variant, &route, err)))
+        return status;
+    mxrt_gemm_tuned_key(device, &problem, route, row);
     return MX_OK;
 }

@@ -7,127 +7,18 @@
 
 #include <mxgen/error.h>
 
+#include "runtime/candidates.h"
 #include "runtime/context.h"
 #include "runtime/device.h"
 #include "runtime/tuned.h"
 
-/* ---- Order of preference ---- */
-
-/* A variant with what decides its place. */
-typedef struct candidate {
-    size_t pack, index; /* of the device's packs; of the pack's variants */
-    size_t target;      /* among the device's, best first */
-    mx_layout layout;
-    int64_t rank, object_id;
-    const char *name, *kind;
-    uint32_t group;
-    size_t other_form; /* its place; 0: none, as the first is nobody's second */
-    int is_other_form;
-} candidate;
-
-static int compare_numbers(int64_t a, int64_t b)
+static int matches(const mxrt_pack_key *key, const void *of)
 {
-    return (a > b) - (a < b);
-}
+    const mxrt_table_key *wanted = of;
 
-/* Packs added last first, then targets best first, then layouts and ranks. */
-static int compare_candidates(const void *left, const void *right)
-{
-    const candidate *a = left, *b = right;
-
-    if (a->pack != b->pack)
-        return -compare_numbers((int64_t)a->pack, (int64_t)b->pack);
-    if (a->target != b->target)
-        return compare_numbers((int64_t)a->target, (int64_t)b->target);
-    if (a->layout != b->layout)
-        return compare_numbers(a->layout, b->layout);
-    if (a->rank != b->rank)
-        return compare_numbers(a->rank, b->rank);
-    return compare_numbers((int64_t)a->index, (int64_t)b->index);
-}
-
-/* Candidates are in order. */
-static void number_groups(candidate *candidates, size_t n)
-{
-    for (size_t i = 1; i < n; i++) {
-        const candidate *before = &candidates[i - 1];
-        int same = before->pack == candidates[i].pack && before->target == candidates[i].target &&
-                   before->layout == candidates[i].layout;
-        candidates[i].group = before->group + !same;
-    }
-}
-
-/* Place of a target among the device's; -1 if it cannot run it. */
-static int find_target(const mxrt_device *device, const char *target)
-{
-    const char *name;
-
-    for (int i = 0; (name = device->ops->target(device->backend, (size_t)i)); i++) {
-        if (!strcmp(name, target))
-            return i;
-    }
-    return -1;
-}
-
-static int matches(const mxrt_pack_key *key, const mxrt_table_key *wanted)
-{
     return key->family == MXRT_PACK_BLOCKS && key->op == wanted->op &&
            key->format == wanted->format && key->dtype == wanted->dtype &&
            key->profile == wanted->profile;
-}
-
-/* A pack may have a kernel in two forms, machine code and text for the driver's compiler. They are
- * in order of preference, so the second serves only where the driver refuses the first. */
-static void pair_forms(candidate *candidates, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = i + 1; k < n && candidates[k].pack == candidates[i].pack; k++) {
-            if (candidates[i].is_other_form || candidates[k].target == candidates[i].target ||
-                !strcmp(candidates[k].kind, candidates[i].kind) ||
-                strcmp(candidates[k].name, candidates[i].name))
-                continue;
-            candidates[k].is_other_form = 1;
-            if (!candidates[i].other_form)
-                candidates[i].other_form = k;
-        }
-    }
-}
-
-/* Counts the candidates, and stores them where `out` is not NULL. */
-static mx_status collect(const mxrt_device *device, const mxrt_table_key *key, candidate *out,
-                         size_t *n, mx_error *err)
-{
-    size_t count = 0;
-
-    for (size_t p = 0; p < device->n_packs; p++) {
-        size_t n_variants = mxrt_pack_variant_count(device->packs[p]);
-        for (size_t i = 0; i < n_variants; i++) {
-            const mxrt_pack_key *found = mxrt_pack_key_of(device->packs[p], i);
-            mxrt_variant_info info;
-            mx_status status;
-            if (!matches(found, key))
-                continue;
-            if ((status = mxrt_pack_variant(device->packs[p], i, &info, err)))
-                return status;
-            int target = find_target(device, info.target);
-            if (target < 0 || !device->ops->accepts(device->backend, info.object_kind))
-                continue;
-            if (out)
-                out[count] = (candidate){
-                    .pack = p,
-                    .index = i,
-                    .target = (size_t)target,
-                    .layout = found->layout,
-                    .rank = info.rank,
-                    .object_id = info.object_id,
-                    .name = info.name,
-                    .kind = info.object_kind,
-                };
-            count++;
-        }
-    }
-    *n = count;
-    return MX_OK;
 }
 
 /* ---- Variants ---- */
@@ -177,18 +68,17 @@ mx_status mxrt_variant_init(mxrt_device *device, const mxrt_pack *pack, size_t i
         (status = lds_of(out, &out->lds_bytes, err)) ||
         (status = mxrt_device_module(device, pack, &out->info, &module, err)))
         return status;
+    read_info(out);
     return device->ops->module_kernel(device->backend, module, out->info.symbol, out->lds_bytes,
                                       &out->kernel, err);
 }
 
-static mx_status init_variant(mxrt_device *device, const candidate *from, mxrt_variant *out,
+static mx_status init_variant(mxrt_device *device, const mxrt_candidate *from, mxrt_variant *out,
                               mx_error *err)
 {
     mx_status status = mxrt_variant_init(device, device->packs[from->pack], from->index, out, err);
 
     out->group = from->group;
-    if (!status)
-        read_info(out);
     return status;
 }
 
@@ -199,7 +89,7 @@ static int compare_names(const void *left, const void *right, void *table)
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     int order = strcmp(variants[a].info.name, variants[b].info.name);
 
-    return order ? order : compare_numbers(a, b);
+    return order ? order : (a > b) - (a < b);
 }
 
 static mx_status order_names(mxrt_kernel_table *table, mx_error *err)
@@ -242,8 +132,8 @@ static mx_status number_rules(mxrt_kernel_table *table, mx_error *err)
 }
 
 /* `refused` is the last candidate whose object the driver refused, so that it is asked once. */
-static mx_status init_either_form(mxrt_device *device, const candidate *from,
-                                  const candidate *second, const candidate **refused,
+static mx_status init_either_form(mxrt_device *device, const mxrt_candidate *from,
+                                  const mxrt_candidate *second, const mxrt_candidate **refused,
                                   mxrt_variant *out, mx_error *err)
 {
     mx_error reason = {MX_OK, ""};
@@ -254,8 +144,8 @@ static mx_status init_either_form(mxrt_device *device, const candidate *from,
             return mx_fail(err, status, "%s", reason.message);
         if (!status)
             return MX_OK;
-        mxrt_context_log(device->context, "%s (%s) cannot be used, so %s is: %s", from->kind,
-                         device->info.uri, second->kind, reason.message);
+        mxrt_context_log(device->context, "%s (%s) cannot be used, so %s is: %s", from->object_kind,
+                         device->info.uri, second->object_kind, reason.message);
         *refused = from;
     }
     return init_variant(device, second, out, err);
@@ -264,12 +154,13 @@ static mx_status init_either_form(mxrt_device *device, const candidate *from,
 /* What is wrong with a pack's file stays so, and must not take the sound kernels of other objects
  * and packs along. */
 typedef struct losses {
-    const candidate *last; /* NULL: none so far */
+    const mxrt_candidate *last; /* NULL: none so far */
     mx_error first;
 } losses;
 
 /* An object is told of once, though each of its kernels fails. */
-static void lose(mxrt_device *device, losses *lost, const candidate *from, const mx_error *reason)
+static void lose(mxrt_device *device, losses *lost, const mxrt_candidate *from,
+                 const mx_error *reason)
 {
     int is_news =
         !lost->last || lost->last->pack != from->pack || lost->last->object_id != from->object_id;
@@ -283,14 +174,14 @@ static void lose(mxrt_device *device, losses *lost, const candidate *from, const
 
 /* Without what came as the second form of something before. Fails for what is damaged, or for other
  * machines, only if nothing is left. */
-static mx_status init_variants(mxrt_device *device, const candidate *candidates, size_t n,
+static mx_status init_variants(mxrt_device *device, const mxrt_candidate *candidates, size_t n,
                                mxrt_kernel_table *table, mx_error *err)
 {
-    const candidate *refused = NULL;
+    const mxrt_candidate *refused = NULL;
     losses lost = {.last = NULL};
 
     for (size_t i = 0; i < n; i++) {
-        const candidate *from = &candidates[i];
+        const mxrt_candidate *from = &candidates[i];
         mxrt_variant *variant = &table->variants[table->n_variants];
         mx_error reason = {MX_OK, ""};
         mx_status status = MX_OK;
@@ -315,31 +206,23 @@ static mx_status init_variants(mxrt_device *device, const candidate *candidates,
 
 static mx_status fill_table(mxrt_device *device, mxrt_kernel_table *table, mx_error *err)
 {
-    candidate *candidates = NULL;
-    size_t n = 0;
-    mx_status status = collect(device, &table->key, NULL, &n, err);
+    mxrt_candidates found;
+    mx_status status = mxrt_candidates_find(device, matches, &table->key, &found, err);
 
     if (status)
-        return status;
-    candidates = calloc(n ? n : 1, sizeof(*candidates));
-    table->variants = calloc(n ? n : 1, sizeof(*table->variants));
+        goto out;
+    table->variants = calloc(found.n ? found.n : 1, sizeof(*table->variants));
     table->cache = mxrt_select_cache_create();
-    if (!candidates || !table->variants || !table->cache) {
-        status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a table of %zu kernels", n);
+    if (!table->variants || !table->cache) {
+        status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a table of %zu kernels", found.n);
         goto out;
     }
-    if ((status = collect(device, &table->key, candidates, &n, err)))
-        goto out;
-    if (n)
-        qsort(candidates, n, sizeof(*candidates), compare_candidates);
-    number_groups(candidates, n);
-    pair_forms(candidates, n);
     mxrt_model_chip_init(&device->info, &table->chip);
-    if (!(status = init_variants(device, candidates, n, table, err)) &&
+    if (!(status = init_variants(device, found.items, found.n, table, err)) &&
         !(status = order_names(table, err)) && !(status = number_rules(table, err)))
         mxrt_tuned_read(device, table);
 out:
-    free(candidates);
+    free(found.items);
     return status;
 }
 

@@ -59,8 +59,9 @@ mx_status mxrt_kernel_table_build(mxrt_device *device, const mxrt_table_key *key
 /* Takes NULL. Modules stay with the device. */
 void mxrt_kernel_table_destroy(mxrt_kernel_table *table);
 
-/* Loads a variant of a pack; its group, rules' numbers and model are the caller's. Under the
- * device's lock. */
+/* Loads a variant of a pack; its group and rules' numbers are the caller's. Under the device's
+ * lock.
+ */
 mx_status mxrt_variant_init(mxrt_device *device, const mxrt_pack *pack, size_t index,
                             mxrt_variant *out, mx_error *err);
 

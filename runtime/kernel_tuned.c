@@ -14,11 +14,6 @@ enum { ALIGN_MOST = 16, MOST_ROWS = 256 };
 
 /* ---- Buckets ---- */
 
-static int floor_log2(int64_t value)
-{
-    return value > 0 ? 63 - __builtin_clzll((unsigned long long)value) : 0;
-}
-
 void mxrt_kernel_bucket_of(const mxrt_kernel *kernel, const int64_t *values,
                            mxrt_kernel_bucket *out)
 {
@@ -28,7 +23,7 @@ void mxrt_kernel_bucket_of(const mxrt_kernel *kernel, const int64_t *values,
     for (size_t i = 0; i < from->n_inputs; i++) {
         mxrt_arg_kind kind = from->inputs[i].kind;
         if (kind == MXRT_ARG_I32 || kind == MXRT_ARG_I64)
-            out->log2[out->n++] = floor_log2(values[i]);
+            out->log2[out->n++] = mxrt_floor_log2(values[i]);
         if (kind == MXRT_ARG_POINTER && values[from->n_inputs + i] < out->align)
             out->align = (int)values[from->n_inputs + i];
     }

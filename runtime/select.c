@@ -254,12 +254,12 @@ static int applies(search *at, const mxrt_variant *variant, mxrt_selection *out)
            !eval_launch(variant, at->values, out, NULL);
 }
 
-/* The two best that a source has. */
+/* The two best that the model has. */
 typedef struct ranking {
     mxrt_selection best;
-    double score, ms;
+    double score;
     const mxrt_variant *second;
-    double second_score, second_ms;
+    double second_score;
 } ranking;
 
 double mxrt_select_score(const mxrt_kernel_table *table, const mxrt_selection *selection)
@@ -306,43 +306,19 @@ static int search_model(search *at, ranking *out)
     return out->best.variant != NULL;
 }
 
-/* The fastest measured in the bucket at this distance, the nearest of which come first. */
-static int search_bucket(search *at, const mxrt_bucket *wanted, int distance, ranking *out,
-                         mxrt_bucket *from)
+static int applies_by_number(void *user, uint32_t variant)
+{
+    search *at = user;
+    mxrt_selection unused;
+
+    return applies(at, &at->table->variants[variant], &unused);
+}
+
+static int search_tuned(search *at, const mxrt_bucket *wanted, mxrt_tuned_best *out)
 {
     const mxrt_tuned *tuned = atomic_load_explicit(&at->table->tuned, memory_order_acquire);
 
-    out->best.variant = out->second = NULL;
-    for (; tuned; tuned = tuned->next) {
-        for (size_t i = 0; i < tuned->n; i++) {
-            const mxrt_tuned_row *row = &tuned->rows[i];
-            mxrt_selection found;
-            if (mxrt_bucket_distance(&row->bucket, wanted) != distance ||
-                (out->best.variant && mxrt_bucket_distance(&row->bucket, from)))
-                continue;
-            const mxrt_variant *variant = &at->table->variants[row->variant];
-            if (!applies(at, variant, &found))
-                continue;
-            if (out->best.variant) {
-                out->second = variant;
-                out->second_ms = row->ms;
-                return 1;
-            }
-            out->best = found;
-            out->ms = row->ms;
-            *from = row->bucket;
-        }
-    }
-    return out->best.variant != NULL;
-}
-
-static int search_tuned(search *at, const mxrt_bucket *wanted, ranking *out, mxrt_bucket *from)
-{
-    for (int distance = 0; distance <= MXRT_BUCKET_NEAREST; distance++) {
-        if (search_bucket(at, wanted, distance, out, from))
-            return 1;
-    }
-    return 0;
+    return mxrt_tuned_search(tuned, wanted, applies_by_number, at, out);
 }
 
 static mx_status fail_search(const mxrt_kernel_table *table, const int64_t *values, mx_error *err)
@@ -374,50 +350,61 @@ static size_t count_applicable(search *at)
     return n;
 }
 
-static void describe_choice(search *at, const ranking *found, mxrt_choice_source source,
-                            const mxrt_bucket *wanted, const mxrt_bucket *from, mxrt_choice *choice)
+static void describe_choice(search *at, const mxrt_selection *chosen, const mxrt_bucket *wanted,
+                            mxrt_choice *choice)
 {
-    int measured = source != MXRT_SOURCE_MODEL;
-
     *choice = (mxrt_choice){
-        .variant = found->best.variant->info.name,
-        .source = source,
-        .measured_ms = measured ? found->ms : 0,
-        .score = mxrt_select_score(at->table, &found->best),
+        .variant = chosen->variant->info.name,
+        .score = mxrt_select_score(at->table, chosen),
         .n_applicable = count_applicable(at),
-        .runner_up = found->second ? found->second->info.name : NULL,
-        .runner_up_score = !measured && found->second ? found->second_score : 0,
-        .runner_up_ms = measured && found->second ? found->second_ms : 0,
     };
     mxrt_bucket_text(wanted, choice->bucket, sizeof(choice->bucket));
-    if (measured)
-        mxrt_bucket_text(from, choice->from_bucket, sizeof(choice->from_bucket));
+}
+
+static void choose_measured(search *at, const mxrt_tuned_best *found, const mxrt_bucket *wanted,
+                            mxrt_selection *out, mxrt_choice *choice)
+{
+    const mxrt_variant *variants = at->table->variants;
+
+    applies(at, &variants[found->variant], out); /* as it did in the search */
+    if (!choice)
+        return;
+    describe_choice(at, out, wanted, choice);
+    mxrt_choice_measured(found, wanted,
+                         found->has_second ? variants[found->second].info.name : NULL, choice);
 }
 
 mx_status mxrt_select_by_policy(const mxrt_kernel_table *table, mxrt_policy policy,
                                 const int64_t values[MXRT_VAR_COUNT], mxrt_selection *out,
                                 mxrt_choice *choice, mx_error *err)
 {
-    mxrt_choice_source source = MXRT_SOURCE_MODEL;
-    mxrt_bucket wanted, from = {0};
-    ranking found = {.second = NULL};
+    const mxrt_table_key *key = &table->key;
+    mxrt_bucket wanted;
+    mxrt_tuned_best measured;
+    ranking found;
     search at;
 
     search_init(&at, table, values);
-    mxrt_bucket_of(table->key.op, table->key.format, values, &wanted);
-    if (policy != MXRT_POLICY_MODEL && search_tuned(&at, &wanted, &found, &from))
-        source = mxrt_bucket_distance(&wanted, &from) ? MXRT_SOURCE_NEAREST : MXRT_SOURCE_EXACT;
-    else if (policy == MXRT_POLICY_CACHED)
+    mxrt_bucket_of(key->op, key->format, values, &wanted);
+    if (policy != MXRT_POLICY_MODEL && search_tuned(&at, &wanted, &measured)) {
+        choose_measured(&at, &measured, &wanted, out, choice);
+        return MX_OK;
+    }
+    if (policy == MXRT_POLICY_CACHED)
         return mx_fail(err, MX_ERR_NOT_FOUND,
                        "no tuning file has a measurement near this shape for %s %s %s (%s); mxrt "
                        "tune makes them",
-                       mx_op_name(table->key.op), mx_format_get(table->key.format)->name,
-                       mx_dtype_get(table->key.dtype)->name, mx_profile_name(table->key.profile));
-    else if (!search_model(&at, &found))
+                       mx_op_name(key->op), mx_format_get(key->format)->name,
+                       mx_dtype_get(key->dtype)->name, mx_profile_name(key->profile));
+    if (!search_model(&at, &found))
         return fail_search(table, values, err);
     *out = found.best;
-    if (choice)
-        describe_choice(&at, &found, source, &wanted, &from, choice);
+    if (!choice)
+        return MX_OK;
+    describe_choice(&at, out, &wanted, choice);
+    choice->source = MXRT_SOURCE_MODEL;
+    choice->runner_up = found.second ? found.second->info.name : NULL;
+    choice->runner_up_score = found.second ? found.second_score : 0;
     return MX_OK;
 }
 

@@ -24,10 +24,8 @@ enum { ALIGN_MOST = 16, MEMORY_AXIS_STRIDED = 1, MEMORY_PACKED_GAPS = 2 };
 
 /* ---- Buckets ---- */
 
-static int floor_log2(int64_t value)
-{
-    return value > 0 ? 63 - __builtin_clzll((unsigned long long)value) : 0;
-}
+/* Blocks, blocks of a row; alignment, ragged, dimensions, memory. */
+const mxrt_bucket_form mxrt_bucket_blocks = {.letters = "nlardm", .n_near = 2};
 
 /* Where the fastest kernels of one kind of memory do not apply to another, what was measured of the
  * rest says nothing. */
@@ -53,40 +51,51 @@ void mxrt_bucket_of(mx_op op, mx_format format, const int64_t values[MXRT_VAR_CO
         align = values[MXRT_VAR_X_ALIGN];
     if (op != MX_OP_TO && values[MXRT_VAR_Y_ALIGN] < align)
         align = values[MXRT_VAR_Y_ALIGN];
-    *out = (mxrt_bucket){
-        .blocks_log2 = floor_log2(values[MXRT_VAR_N_BLOCKS]),
-        .row_log2 = floor_log2(values[MXRT_VAR_BPR]),
-        .align = (int)align,
-        .is_ragged = values[MXRT_VAR_LEN] % mx_format_get(format)->block_elements != 0,
-        .n_dims = (int)values[MXRT_VAR_N_DIMS],
-        .memory = memory_of(op, format, values),
-    };
+    *out =
+        (mxrt_bucket){.form = &mxrt_bucket_blocks,
+                      .numbers = {mxrt_floor_log2(values[MXRT_VAR_N_BLOCKS]),
+                                  mxrt_floor_log2(values[MXRT_VAR_BPR]), (int)align,
+                                  values[MXRT_VAR_LEN] % mx_format_get(format)->block_elements != 0,
+                                  (int)values[MXRT_VAR_N_DIMS], memory_of(op, format, values)}};
 }
 
 void mxrt_bucket_text(const mxrt_bucket *bucket, char *text, size_t text_bytes)
 {
-    snprintf(text, text_bytes, "n%d l%d a%d r%d d%d m%d", bucket->blocks_log2, bucket->row_log2,
-             bucket->align, bucket->is_ragged, bucket->n_dims, bucket->memory);
+    const char *letters = bucket->form->letters;
+    size_t used = 0;
+
+    *text = 0;
+    for (int i = 0; letters[i] && used < text_bytes; i++)
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%c%d", i ? " " : "", letters[i],
+                                 bucket->numbers[i]);
 }
 
-static int bucket_parse(const char *text, mxrt_bucket *out)
+static int bucket_parse(const mxrt_bucket_form *form, const char *text, mxrt_bucket *out)
 {
+    const char *at = text;
     char again[64];
 
-    if (sscanf(text, "n%d l%d a%d r%d d%d m%d", &out->blocks_log2, &out->row_log2, &out->align,
-               &out->is_ragged, &out->n_dims, &out->memory) != 6)
-        return 0;
+    *out = (mxrt_bucket){.form = form};
+    for (int i = 0; form->letters[i]; i++) {
+        int length = 0;
+        if (*at != form->letters[i] || sscanf(at + 1, "%9d %n", &out->numbers[i], &length) != 1)
+            return 0;
+        at += 1 + length;
+    }
     mxrt_bucket_text(out, again, sizeof(again));
     return !strcmp(again, text);
 }
 
 int mxrt_bucket_distance(const mxrt_bucket *a, const mxrt_bucket *b)
 {
-    int distance = abs(a->blocks_log2 - b->blocks_log2) + abs(a->row_log2 - b->row_log2);
+    int distance = 0;
 
-    if (a->align != b->align || a->is_ragged != b->is_ragged || a->n_dims != b->n_dims ||
-        a->memory != b->memory)
-        return -1;
+    for (int i = 0; i < MXRT_BUCKET_NUMBERS; i++) {
+        int apart = abs(a->numbers[i] - b->numbers[i]);
+        if (apart && i >= a->form->n_near)
+            return -1;
+        distance += apart;
+    }
     return distance <= MXRT_BUCKET_NEAREST ? distance : -1;
 }
 
@@ -107,33 +116,39 @@ void mxrt_tuned_device(const mxrt_device *device, char *text, size_t text_bytes)
              info->compute_units, mxrt_tuned_counts(device) ? " counted" : "");
 }
 
+void mxrt_tuned_key_begin(const mxrt_device *device, const mxrt_bucket *bucket,
+                          const mxrt_variant *variant, mxrt_tune_row *row)
+{
+    memset(row, 0, sizeof(*row));
+    mxrt_bucket_text(bucket, row->bucket, sizeof(row->bucket));
+    mxrt_tuned_device(device, row->device, sizeof(row->device));
+    snprintf(row->driver, sizeof(row->driver), "%s", device->info.driver);
+    row->protocol = mxrt_tuned_counts(device) ? MXTUNE_PROTOCOL_COUNTS : MXTUNE_PROTOCOL;
+    snprintf(row->variant, sizeof(row->variant), "%s", variant->info.name);
+    snprintf(row->layout, sizeof(row->layout), "%s", mx_layout_name(variant->layout));
+}
+
 void mxrt_tuned_key(const mxrt_device *device, const mxrt_problem *problem,
                     const mxrt_variant *variant, mxrt_tune_row *row)
 {
     int64_t values[MXRT_VAR_COUNT];
     mxrt_bucket bucket;
 
-    memset(row, 0, sizeof(*row));
     mxrt_problem_vars(problem, values);
     mxrt_bucket_of(problem->op, problem->format, values, &bucket);
-    mxrt_bucket_text(&bucket, row->bucket, sizeof(row->bucket));
+    mxrt_tuned_key_begin(device, &bucket, variant, row);
     snprintf(row->op, sizeof(row->op), "%s", mx_op_name(problem->op));
     snprintf(row->format, sizeof(row->format), "%s", mx_format_get(problem->format)->name);
     snprintf(row->dtype, sizeof(row->dtype), "%s", mx_dtype_get(problem->dtype)->name);
     snprintf(row->profile, sizeof(row->profile), "%s", mx_profile_name(problem->profile));
-    mxrt_tuned_device(device, row->device, sizeof(row->device));
-    snprintf(row->driver, sizeof(row->driver), "%s", device->info.driver);
-    row->protocol = mxrt_tuned_counts(device) ? MXTUNE_PROTOCOL_COUNTS : MXTUNE_PROTOCOL;
-    row->bytes = mxrt_problem_bytes(problem);
-    snprintf(row->variant, sizeof(row->variant), "%s", variant->info.name);
     snprintf(row->code, sizeof(row->code), "%s", variant->code);
-    snprintf(row->layout, sizeof(row->layout), "%s", mx_layout_name(variant->layout));
+    row->bytes = mxrt_problem_bytes(problem);
 }
 
 /* ---- Reading ---- */
 
 typedef struct reader {
-    const mxrt_kernel_table *table;
+    const mxrt_tuned_subject *subject;
     mxrt_tuned *tuned;
     size_t capacity;
     size_t n_before; /* rows of the files before */
@@ -141,15 +156,6 @@ typedef struct reader {
     mxrt_bucket bucket; /* of that text, as rows of one bucket follow each other */
     int n_taken;        /* of that bucket */
 } reader;
-
-static int find_variant(const reader *r, const char *name, const char *code)
-{
-    const mxrt_variant *variant = mxrt_kernel_table_find(r->table, name);
-
-    if (!variant || !variant->code[0] || strcmp(variant->code, code) != 0)
-        return -1;
-    return (int)(variant - r->table->variants);
-}
 
 static int same_subject(const mxrt_tuned_row *a, const mxrt_tuned_row *b)
 {
@@ -182,14 +188,14 @@ static mx_status take(void *user, const mxrt_tune_row *row, int *enough, mx_erro
     reader *r = user;
 
     if (strcmp(r->bucket_text, row->bucket) != 0) {
-        if (!bucket_parse(row->bucket, &r->bucket)) {
+        if (!bucket_parse(r->subject->form, row->bucket, &r->bucket)) {
             *enough = 1;
             return MX_OK;
         }
         snprintf(r->bucket_text, sizeof(r->bucket_text), "%s", row->bucket);
         r->n_taken = 0;
     }
-    int variant = find_variant(r, row->variant, row->code);
+    int variant = r->subject->find(r->subject->table, row->variant, row->code);
     if (variant < 0 || !(row->ms > 0) || row->bytes <= 0 || row->protocol < MXTUNE_PROTOCOL ||
         row->protocol > MXTUNE_PROTOCOL_COUNTS)
         return MX_OK;
@@ -269,19 +275,14 @@ static void begin_file(void *user)
 static int compare_rows(const void *left, const void *right)
 {
     const mxrt_tuned_row *a = left, *b = right;
-    const int by_bucket[] = {a->bucket.blocks_log2 - b->bucket.blocks_log2,
-                             a->bucket.row_log2 - b->bucket.row_log2,
-                             a->bucket.align - b->bucket.align,
-                             a->bucket.is_ragged - b->bucket.is_ragged,
-                             a->bucket.n_dims - b->bucket.n_dims,
-                             a->bucket.memory - b->bucket.memory,
-                             a->protocol - b->protocol};
     double x = a->ms / (double)a->bytes, y = b->ms / (double)b->bytes;
 
-    for (size_t i = 0; i < sizeof(by_bucket) / sizeof(by_bucket[0]); i++) {
-        if (by_bucket[i])
-            return by_bucket[i];
+    for (int i = 0; i < MXRT_BUCKET_NUMBERS; i++) {
+        if (a->bucket.numbers[i] != b->bucket.numbers[i])
+            return a->bucket.numbers[i] - b->bucket.numbers[i];
     }
+    if (a->protocol != b->protocol)
+        return a->protocol - b->protocol;
     return x < y ? -1 : x > y;
 }
 
@@ -295,30 +296,99 @@ void mxrt_tuned_free(mxrt_tuned *tuned)
     }
 }
 
+mxrt_tuned *mxrt_tuned_load(mxrt_device *device, const mxrt_tune_filter *filter,
+                            const mxrt_tuned_subject *subject)
+{
+    reader r = {.subject = subject, .tuned = NULL};
+    const mxrt_tuned_reading reading = {
+        .filter = *filter, .begin = begin_file, .take = take, .user = &r};
+
+    if (!device->context->tune_file[0])
+        return NULL;
+    if (!(r.tuned = calloc(1, sizeof(*r.tuned)))) {
+        mxrt_context_log(device->context, "no choices by measurement: no memory");
+        return NULL;
+    }
+    mxrt_tuned_files(device, &reading);
+    if (!r.tuned->n) {
+        mxrt_tuned_free(r.tuned);
+        return NULL;
+    }
+    qsort(r.tuned->rows, r.tuned->n, sizeof(*r.tuned->rows), compare_rows);
+    return r.tuned;
+}
+
+static int find_variant(const void *table, const char *name, const char *code)
+{
+    const mxrt_kernel_table *of = table;
+    const mxrt_variant *variant = mxrt_kernel_table_find(of, name);
+
+    if (!variant || !variant->code[0] || strcmp(variant->code, code) != 0)
+        return -1;
+    return (int)(variant - of->variants);
+}
+
 void mxrt_tuned_read(mxrt_device *device, mxrt_kernel_table *table)
 {
-    reader r = {.table = table};
     const mxrt_table_key *key = &table->key;
-    const mxrt_tuned_reading reading = {.filter = {.op = mx_op_name(key->op),
-                                                   .format = mx_format_get(key->format)->name,
-                                                   .dtype = mx_dtype_get(key->dtype)->name,
-                                                   .profile = mx_profile_name(key->profile)},
-                                        .begin = begin_file,
-                                        .take = take,
-                                        .user = &r};
+    const mxrt_tune_filter filter = {.op = mx_op_name(key->op),
+                                     .format = mx_format_get(key->format)->name,
+                                     .dtype = mx_dtype_get(key->dtype)->name,
+                                     .profile = mx_profile_name(key->profile)};
+    const mxrt_tuned_subject subject = {&mxrt_bucket_blocks, find_variant, table};
 
-    if (!device->context->tune_file[0] || !table->n_variants)
-        return;
-    r.tuned = calloc(1, sizeof(*r.tuned));
-    if (!r.tuned) {
-        mxrt_context_log(device->context, "no choices by measurement: no memory");
-    } else {
-        mxrt_tuned_files(device, &reading);
-        if (r.tuned->n) {
-            qsort(r.tuned->rows, r.tuned->n, sizeof(*r.tuned->rows), compare_rows);
-            atomic_store(&table->tuned, r.tuned);
-            r.tuned = NULL;
+    if (table->n_variants)
+        atomic_store(&table->tuned, mxrt_tuned_load(device, &filter, &subject));
+}
+
+/* ---- Choosing ---- */
+
+/* The fastest measured in the bucket at this distance, the nearest of which come first. */
+static int search_bucket(const mxrt_tuned *tuned, const mxrt_bucket *wanted, int distance,
+                         int (*applies)(void *user, uint32_t variant), void *user,
+                         mxrt_tuned_best *out)
+{
+    int n = 0;
+
+    for (; tuned; tuned = tuned->next) {
+        for (size_t i = 0; i < tuned->n; i++) {
+            const mxrt_tuned_row *row = &tuned->rows[i];
+            if (mxrt_bucket_distance(&row->bucket, wanted) != distance ||
+                (n && (row->variant == out->variant ||
+                       mxrt_bucket_distance(&row->bucket, &out->from))) ||
+                !applies(user, row->variant))
+                continue;
+            if (n) {
+                out->has_second = 1;
+                out->second = row->variant;
+                out->second_ms = row->ms;
+                return 1;
+            }
+            n = 1;
+            *out = (mxrt_tuned_best){.variant = row->variant, .ms = row->ms, .from = row->bucket};
         }
     }
-    mxrt_tuned_free(r.tuned);
+    return n;
+}
+
+int mxrt_tuned_search(const mxrt_tuned *tuned, const mxrt_bucket *wanted,
+                      int (*applies)(void *user, uint32_t variant), void *user,
+                      mxrt_tuned_best *out)
+{
+    for (int distance = 0; tuned && distance <= MXRT_BUCKET_NEAREST; distance++) {
+        if (search_bucket(tuned, wanted, distance, applies, user, out))
+            return 1;
+    }
+    return 0;
+}
+
+void mxrt_choice_measured(const mxrt_tuned_best *found, const mxrt_bucket *wanted,
+                          const char *runner_up, mxrt_choice *choice)
+{
+    choice->source =
+        mxrt_bucket_distance(wanted, &found->from) ? MXRT_SOURCE_NEAREST : MXRT_SOURCE_EXACT;
+    choice->measured_ms = found->ms;
+    choice->runner_up = runner_up;
+    choice->runner_up_ms = found->has_second ? found->second_ms : 0;
+    mxrt_bucket_text(&found->from, choice->from_bucket, sizeof(choice->from_bucket));
 }

@@ -4,134 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gemm_pack.h"
 #include "gemm_request.h"
-#include "pack_build.h"
 
-#define TARGET "host-x86-64-v2"
-#define POINTER(name) "{\"name\":\"" name "\",\"kind\":\"pointer\",\"buffer\":\"" name "\"},"
-#define I64(name) "{\"name\":\"" name "\",\"kind\":\"i64\",\"value\":\"" name "\"}"
-#define LAUNCH(grid, args, more)                                                                   \
-    "{\"grid\":[\"" grid "\",\"1\",\"1\"],\"block\":[\"1\",\"1\",\"1\"],\"lds_bytes\":\"0\","      \
-    "\"args\":[" args "]" more "}"
-
-#define BEFORE                                                                                     \
-    LAUNCH("groups",                                                                               \
-           POINTER("workspace") POINTER("read_offsets") POINTER("write_offsets")                   \
-               I64("groups") ",{\"name\":\"magic\",\"kind\":\"i64\",\"value\":\"1000 + "           \
-                             "workspace_align\"}",                                                 \
-           "")
-#define MAIN(more)                                                                                                                                             \
-    LAUNCH(                                                                                                                                                    \
-        "groups",                                                                                                                                              \
-        POINTER("left") POINTER("left_scales") POINTER("right") POINTER("right_scales") POINTER(                                                               \
-            "out") POINTER("workspace") POINTER("write_offsets") POINTER("status")                                                                             \
-            I64("left_row_stride") "," I64("left_scale_row_stride") "," I64(                                                                                   \
-                "right_row_"                                                                                                                                   \
-                "stride") "," I64("right_group_stride") "," I64("right_scale_row_"                                                                             \
-                                                                "stride") "," I64("rig"                                                                        \
-                                                                                  "ht_"                                                                        \
-                                                                                  "sca"                                                                        \
-                                                                                  "le_"                                                                        \
-                                                                                  "gro"                                                                        \
-                                                                                  "up_"                                                                        \
-                                                                                  "str"                                                                        \
-                                                                                  "id"                                                                         \
-                                                                                  "e") "," I64("o"                                                             \
-                                                                                               "u"                                                             \
-                                                                                               "t"                                                             \
-                                                                                               "_"                                                             \
-                                                                                               "r"                                                             \
-                                                                                               "o"                                                             \
-                                                                                               "w"                                                             \
-                                                                                               "_"                                                             \
-                                                                                               "s"                                                             \
-                                                                                               "t"                                                             \
-                                                                                               "r"                                                             \
-                                                                                               "i"                                                             \
-                                                                                               "d"                                                             \
-                                                                                               "e") ","                                                        \
-                                                                                                    "{"                                                        \
-                                                                                                    "\"name\":\"n\",\"kind\":\"i32\",\"value\":\"n\"},"        \
-                                                                                                    "{"                                                        \
-                                                                                                    "\"name\":\"k\",\"kind\":\"i32\",\"value\":\"k\"},"        \
-                                                                                                    "{"                                                        \
-                                                                                                    "\"name\":\"magic\",\"kind\":\"i32\",\"value\":\"1256\"}", \
-        more)
-#define AFTER(add)                                                                                 \
-    LAUNCH(                                                                                        \
-        "out_rows",                                                                                \
-        POINTER("out") POINTER("workspace") I64(                                                   \
-            "out_row_stride") ","                                                                  \
-                              "{\"name\":\"out_rows\",\"kind\":\"i32\",\"value\":\"out_rows\"},"   \
-                              "{\"name\":\"n\",\"kind\":\"i32\",\"value\":\"n\"},"                 \
-                              "{\"name\":\"num_cu\",\"kind\":\"i32\",\"value\":\"num_cu\"},"       \
-                              "{\"name\":\"add\",\"kind\":\"f32\",\"value\":\"" add "\"}",         \
-        "")
-#define ROUTE(after)                                                                               \
-    MAIN(",\"workspace_bytes\":\"16 * groups\",\"before\":[\"b\"],\"after\":[" after "]")
-
-typedef struct row {
-    const char *op, *name, *symbol, *profile, *rules, *launch;
-    int64_t rank;
-    const char *params;
-} row;
-
-static void add_pack_of(const char *target, const row *rows, size_t n)
+static void add_pack(const gemm_row *rows, size_t n)
 {
-    mxgen_pack_writer *writer = NULL;
-    int64_t object;
-    pack_bytes code = pack_read_file(getenv("MX_TEST_GEMM_KERNELS"));
-
-    ck_assert_int_eq(mxgen_pack_writer_create(&writer, &err), MX_OK);
-    mxgen_pack_writer_meta(writer, "generator", "mxgen test", &err);
-    mxgen_pack_writer_meta(writer, "generator_hash", "0123", &err);
-    mxgen_pack_writer_meta(writer, "compiler", "none", &err);
-    ck_assert_msg(!mxgen_pack_writer_object(writer, target, MXPACK_KIND_HOST, code.data,
-                                            code.size_bytes, &object, &err),
-                  "%s", err.message);
-    for (size_t i = 0; i < n; i++) {
-        const mxgen_pack_variant v = {
-            .object_id = object,
-            .target = target,
-            .op = rows[i].op,
-            .format = "mxfp8e4m3.mxfp8e4m3",
-            .dtype = "f32",
-            .profile = rows[i].profile ? rows[i].profile : "fast",
-            .layout = "tiles",
-            .name = rows[i].name,
-            .symbol = rows[i].symbol,
-            .rank = rows[i].rank,
-            .params_json = rows[i].params ? rows[i].params : "{}",
-            .rules_json = rows[i].rules ? rows[i].rules : "[]",
-            .launch_json = rows[i].launch,
-            .info_json = "{}",
-        };
-        ck_assert_msg(!mxgen_pack_writer_variant(writer, &v, &err), "%s", err.message);
-    }
-    pack_bytes bytes = pack_take(writer);
-    ck_assert_msg(!mxrt_context_add_pack_memory(context, bytes.data, bytes.size_bytes, &err), "%s",
-                  err.message);
-    free(bytes.data);
-    free(code.data);
-}
-
-static void add_pack(const row *rows, size_t n)
-{
-    add_pack_of(TARGET, rows, n);
+    gemm_pack_add(TARGET, rows, n);
     request_open_device("host?threads=2");
 }
 
 #define ALIGNED                                                                                    \
     "[{\"rule\":\"rows are aligned\",\"when\":\"left_row_stride % 64 == 0 && left_align >= 64\"}]"
 
-static const row usual[] = {
-    {"gemm_step", "b", "mxtest_before", NULL, NULL, BEFORE, 0, NULL},
-    {"gemm_step", "a1", "mxtest_after", NULL, NULL, AFTER("100"), 0, NULL},
+static const gemm_row usual[] = {
+    {"gemm_step", "b", "mxtest_before", NULL, NULL, BEFORE, 0, NULL, NULL},
+    {"gemm_step", "a1", "mxtest_after", NULL, NULL, AFTER("100"), 0, NULL, NULL},
     {"gemm_step", "a2", "mxtest_after", NULL,
-     "[{\"rule\":\"few rows\",\"when\":\"out_rows < 20\"}]", AFTER("1000"), 0, NULL},
-    {"gemm_rows", "second", "mxtest_main", NULL, ALIGNED, ROUTE("\"a1\""), 1, NULL},
-    {"gemm_rows", "first", "mxtest_main", NULL, ALIGNED, ROUTE("\"a1\",\"a2\""), 0, NULL},
-    {"gemm_rows", "exact", "mxtest_main", "exact", NULL, ROUTE(""), 0, NULL},
+     "[{\"rule\":\"few rows\",\"when\":\"out_rows < 20\"}]", AFTER("1000"), 0, NULL, NULL},
+    {"gemm_rows", "second", "mxtest_main", NULL, ALIGNED, ROUTE("\"a1\""), 1, NULL, NULL},
+    {"gemm_rows", "first", "mxtest_main", NULL, ALIGNED, ROUTE("\"a1\",\"a2\""), 0, NULL, NULL},
+    {"gemm_rows", "exact", "mxtest_main", "exact", NULL, ROUTE(""), 0, NULL, NULL},
 };
 
 /* The main kernel counts pairs of codes that are not 0 under scales that add to 254. */
@@ -288,10 +180,10 @@ START_TEST(a_step_is_missing)
     ck_assert_int_eq(mxrt_gemm_plan_create(device, &the.request, &plan, &err), MX_ERR_CORRUPT);
     ck_assert_ptr_nonnull(strstr(err.message, "has the step b, which its pack lacks"));
     /* What needs no such step stays usable. */
-    static const row sound[] = {
-        {"gemm_step", "a1", "mxtest_after", NULL, NULL, AFTER("100"), 0, NULL},
-        {"gemm_rows", "lacks", "mxtest_main", NULL, NULL, ROUTE("\"a1\""), 0, NULL},
-        {"gemm_rows", "sound", "mxtest_after", NULL, NULL, AFTER("7"), 1, NULL},
+    static const gemm_row sound[] = {
+        {"gemm_step", "a1", "mxtest_after", NULL, NULL, AFTER("100"), 0, NULL, NULL},
+        {"gemm_rows", "lacks", "mxtest_main", NULL, NULL, ROUTE("\"a1\""), 0, NULL, NULL},
+        {"gemm_rows", "sound", "mxtest_after", NULL, NULL, AFTER("7"), 1, NULL, NULL},
     };
     mxrt_gemm_info info;
     add_pack(sound, 3);
@@ -335,15 +227,15 @@ static const char *chosen(int64_t groups, int64_t m, int64_t n, int64_t k, mxrt_
 START_TEST(the_model_chooses)
 {
 #define TILE(m, n) "{\"BLOCK_SIZE_M\":" #m ",\"BLOCK_SIZE_N\":" #n "}"
-    static const row rows[] = {
-        {"gemm_step", "b", "b", NULL, NULL, BEFORE, 0, NULL},
+    static const gemm_row rows[] = {
+        {"gemm_step", "b", "b", NULL, NULL, BEFORE, 0, NULL, NULL},
         {"gemm_rows", "prepared", "p", NULL, NULL,
          MAIN(",\"workspace_bytes\":\"(m + groups * n) * k\",\"before\":[\"b\"]"), 0,
-         TILE(128, 192)},
-        {"gemm_rows", "large", "l", "exact", NULL, MAIN(""), 0, TILE(128, 128)},
-        {"gemm_rows", "small", "s", "exact", NULL, MAIN(""), 1, TILE(16, 128)},
+         TILE(128, 192), NULL},
+        {"gemm_rows", "large", "l", "exact", NULL, MAIN(""), 0, TILE(128, 128), NULL},
+        {"gemm_rows", "small", "s", "exact", NULL, MAIN(""), 1, TILE(16, 128), NULL},
     };
-    add_pack_of("sm_90a", rows, 4);
+    gemm_pack_add("sm_90a", rows, 4);
     request_open_device("plan:sm_90a");
     ck_assert_str_eq(chosen(8, 16384, 4096, 7168, MXRT_POLICY_TUNED), "prepared");
     ck_assert_str_eq(chosen(1, 8192, 8192, 8192, MXRT_POLICY_MODEL), "prepared");

@@ -149,6 +149,12 @@ static inline int mx_gemm_format_parse(const char *name, mx_gemm_element *left,
     return -1;
 }
 
+/* What a pack has kernels for, beside the type of out. */
+typedef struct mxrt_gemm_kind {
+    mx_gemm_pass pass;
+    mx_gemm_element left, right;
+} mxrt_gemm_kind;
+
 typedef struct mxrt_gemm_request {
     mx_gemm_pass pass;
     mx_gemm_element left_element, right_element;
@@ -166,17 +172,19 @@ typedef struct mxrt_gemm_request {
     /* NULL: chosen by `policy`. "reference": the plain C reference (host only). Else a variant's
      * name; not applicable is MX_ERR_UNSUPPORTED with the rule that failed. */
     const char *variant;
-    /* Without a variant. There are no measurements of products: by MXRT_POLICY_CACHED nothing is
-     * found, by the others a model chooses. */
-    mxrt_policy policy;
+    mxrt_policy policy; /* without a variant; as in mxrt_plan_request */
+    double budget_us;   /* MXRT_POLICY_MEASURE: how long to measure */
+    mxrt_stream stream; /* on which the operands were made and the plan will run; no kernel is
+                           compiled or measured while it captures a graph */
 } mxrt_gemm_request;
 
 /* One product on tensors of fixed shapes and strides; the tensors' structs may go after creation.
  */
 typedef struct mxrt_gemm_plan mxrt_gemm_plan;
 
-/* Checks everything, chooses and loads kernels. Where there is none, the host runs the reference,
- * and a GPU refuses with MX_ERR_UNSUPPORTED. On a "plan:" device data pointers may be NULL. */
+/* Checks everything, chooses and loads kernels; those that no pack has are compiled, see
+ * mxrt_context_set_compiler. Where there is none, the host runs the reference, and a GPU refuses
+ * with MX_ERR_UNSUPPORTED. On a "plan:" device data pointers may be NULL. */
 MX_API mx_status mxrt_gemm_plan_create(mxrt_device *device, const mxrt_gemm_request *request,
                                        mxrt_gemm_plan **out, mx_error *err);
 MX_API void mxrt_gemm_plan_destroy(mxrt_gemm_plan *plan);
@@ -230,6 +238,15 @@ MX_API mx_status mxrt_gemm_get_info(const mxrt_gemm_plan *plan, mxrt_gemm_info *
  * fills at most `capacity` and returns the count in *n. The names live as long as the device. */
 MX_API mx_status mxrt_gemm_variants(mxrt_device *device, const mxrt_gemm_request *request,
                                     const char **names, size_t capacity, size_t *n, mx_error *err);
+
+/* Chooses again, as mxrt_gemm_plan_create would, and says why. */
+MX_API mx_status mxrt_gemm_explain(mxrt_device *device, const mxrt_gemm_request *request,
+                                   mxrt_choice *out, mx_error *err);
+
+/* For tools: the key of a measurement of `variant` (one of mxrt_gemm_variants) on the request's
+ * problem: all texts of *row up to the protocol, layout, shape and bytes. */
+MX_API mx_status mxrt_gemm_tune_key(mxrt_device *device, const mxrt_gemm_request *request,
+                                    const char *variant, mxrt_tune_row *row, mx_error *err);
 
 #ifdef __cplusplus
 }

@@ -195,6 +195,9 @@ MX_API mx_status mxrt_prepare(mxrt_device *device, mx_op op, mx_format format, m
 /* What a device asked for and no pack of its context has. Strings live during the call. */
 typedef struct mxrt_compile_request {
     const char *target; /* the pack target wanted, such as "gfx942" */
+    /* Not NULL: a product (mxgen/gemm.h), dtype being that of out; op, format and profile say
+     * nothing then. */
+    const struct mxrt_gemm_kind *gemm;
     mx_op op;
     mx_format format;
     mx_dtype dtype;
@@ -221,8 +224,9 @@ typedef struct mxrt_compiler_options {
 /* How kernels that no pack has are made; NULL: as without this call, by mxgen. Copies strings. Not
  * to be called beside other calls on the context or its devices.
  *
- * A device asks once for each (operation, format, type, profile) of which it has no kernel that
- * applies: in a first call, in mxrt_prepare or in mxrt_plan_create; never on "plan:" devices, nor
+ * A device asks once for each (operation, format, type, profile), and for each kind and type of
+ * product, of which it has no kernel that applies: in a first call, in mxrt_prepare,
+ * mxrt_plan_create or mxrt_gemm_plan_create; never on "plan:" devices, nor
  * in a call whose stream captures a graph. Other threads that need the same wait. What mxgen makes
  * is kept in the user's folder, one small pack each, for every later process; several processes
  * that ask at once wait for the one that compiles. A folder that cannot be written, or that others
@@ -347,7 +351,7 @@ typedef struct mxrt_choice {
     char bucket[64];      /* of the problem (mxgen/tune.h) */
     char from_bucket[64]; /* of the measurement; "" without one */
     double measured_ms;   /* of the measured shape; 0 without a measurement */
-    double score;         /* the model's relative time of the choice */
+    double score;         /* the model's relative time of the choice; of a product its ms */
     size_t n_applicable;
     const char *runner_up; /* what the same source has next, or NULL */
     double runner_up_score, runner_up_ms;

@@ -12,6 +12,11 @@
  * tensors, at most 16; whether rows end within a block; the row dimensions left after merging; the
  * memory, 1 where neighbours along the axis are apart plus 2 where packed bytes have gaps. The
  * nearest bucket of a problem differs in the first two only, by 3 at most in sum.
+ *   Of products (mxgen/gemm.h) op is the pass, format LEFT.RIGHT, dtype that of out, profile the
+ * problem's mode, and a bucket "g3 m11 n12 k12 a16 t0 c0 u132": the powers of two below the groups,
+ * the rows (gemm_cols: the contraction) of one, N and K; the alignment of operands and out, at most
+ * 16; transposed scales, 1 of left plus 2 of right; accumulation; the units in use. The first four
+ * may differ. The code is that of all kernels that are launched.
  *
  * Files. The runtime reads system files (MXRT_TUNE_SYSTEM, a list with colons) and the user's file
  * (mxrt_context_options.tune_file, else MXRT_TUNE_FILE, else mxgen/tune.mxtune in the user's cache
@@ -63,7 +68,7 @@ typedef struct mxrt_tune_row {
     /* The measurement. */
     char layout[16];
     char shape[96];    /* what was measured, for people: "4096x4096 axis -1" */
-    int64_t bytes;     /* that must move */
+    int64_t bytes;     /* that must move; of products, one more for each 256 operations */
     int64_t samples;   /* timed; 0: the variant failed, `note` says how */
     double ms, spread; /* median; half the distance between the quartiles, by the median */
     int64_t time_s;    /* since 1970 */

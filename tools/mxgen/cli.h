@@ -52,7 +52,7 @@ typedef struct cli_selection {
     mx_layout layouts[MX_LAYOUT_END];
     mx_profile profiles[MX_PROFILE_COUNT];
     size_t n_ops, n_formats, n_dtypes, n_layouts, n_profiles;
-    unsigned families; /* as in mxgen_filter */
+    unsigned families, passes, pairs; /* as in mxgen_filter */
 } cli_selection;
 
 /* Each adds the names of a comma-separated list; NULL adds nothing. In place of a target the name

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include <mxgen/error.h>
-#include <mxgen/rt.h>
+#include <mxgen/gemm.h>
 
 #include "cli.h"
 
@@ -203,8 +203,12 @@ static mx_status cli_add_target(cli_selection *selection, const char *name, mx_e
 static mx_status cli_add_op(cli_selection *selection, const char *name, mx_error *err)
 {
     mx_op op = MX_OP_TO;
-    if (!strcmp(name, "grouped_gemm")) {
+    mx_gemm_pass pass;
+    int is_pass = !mx_gemm_pass_parse(name, &pass);
+    if (is_pass || !strcmp(name, "grouped_gemm")) {
         selection->families |= MXGEN_FAMILY_GEMM;
+        selection->passes |= is_pass ? 1u << ((int)pass + (int)MXGEN_PASS_ROWS)
+                                     : 1u << MXGEN_PASS_ROWS | 1u << MXGEN_PASS_COLS;
         return MX_OK;
     }
     selection->families |= MXGEN_FAMILY_BLOCKS;
@@ -218,9 +222,21 @@ static mx_status cli_add_op(cli_selection *selection, const char *name, mx_error
     return status;
 }
 
+_Static_assert((int)MXGEN_OPERAND_BF16 == (int)MX_GEMM_BF16 &&
+                   (int)MXGEN_OPERAND_COUNT == (int)MX_GEMM_ELEMENT_COUNT,
+               "operands are numbered alike");
+
 static mx_status cli_add_format(cli_selection *selection, const char *name, mx_error *err)
 {
     mx_format format = MX_FORMAT_MX9;
+    mx_gemm_element left, right;
+    if (!mx_gemm_format_parse(name, &left, &right)) {
+        if (!(selection->families & MXGEN_FAMILY_GEMM))
+            return mx_fail(err, MX_ERR_INVALID,
+                           "format %s is that of a product; add --op grouped_gemm", name);
+        selection->pairs |= mxgen_pair_bit((mxgen_operand)left, (mxgen_operand)right);
+        return MX_OK;
+    }
     mx_status status = cli_parse_format(name, &format, err);
     for (size_t i = 0; status == MX_OK && i < selection->n_formats; i++) {
         if (selection->formats[i] == format)

@@ -33,8 +33,11 @@ enum {
 
 static const struct argp_option build_options[] = {
     {"target", 't', "NAME[,..]", 0, "Targets, or kinds (amdgpu, nvptx, host); default: all", 0},
-    {"op", BUILD_OP, "to|from|qdq|grouped_gemm[,..]", 0, "Operations; default: all", 0},
-    {"format", BUILD_FORMAT, "mx9|mx6|mx4|mxfp4|..[,..]", 0, "Formats; default: all", 0},
+    {"op", BUILD_OP, "to|from|qdq|grouped_gemm[,..]", 0,
+     "Operations; of grouped_gemm gemm_rows and gemm_cols are passes; default: all", 0},
+    {"format", BUILD_FORMAT, "mx9|mx6|mx4|mxfp4|..[,..]", 0,
+     "Formats, or LEFT.RIGHT such as mxfp8e4m3.mxfp4 for products of these operands; default: all",
+     0},
     {"dtype", BUILD_DTYPE, "f32|bf16|f16[,..]", 0, "Element types; default: all", 0},
     {"layout", BUILD_LAYOUT, "flat|rows|tiles|general|pair[,..]", 0, "Layouts; default: all", 0},
     {"profile", BUILD_PROFILE, "packed|demoted-255[,..]", 0,
@@ -302,6 +305,8 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
                 .n_profiles = selection.n_profiles,
                 .max_rank = (int)max_rank,
                 .families = selection.families,
+                .passes = selection.passes,
+                .pairs = selection.pairs,
             },
         .n_threads = (int)n_threads,
         .ptxas = &ptxas,
