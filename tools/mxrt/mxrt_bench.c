@@ -3,6 +3,7 @@
 #include "mxrt_measure.h"
 #include "mxrt_point.h"
 #include "mxrt_problems.h"
+#include "mxrt_products.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -327,20 +328,9 @@ static tool_table *create_table(const bench_run *run)
     return table_create(heads);
 }
 
-/* Products have options of their own. */
-static int asks_for_gemm(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--op=grouped_gemm") ||
-            (!strcmp(argv[i], "--op") && i + 1 < argc && !strcmp(argv[i + 1], "grouped_gemm")))
-            return 1;
-    }
-    return 0;
-}
-
 int cmd_bench(int argc, char **argv)
 {
-    if (asks_for_gemm(argc, argv))
+    if (products_asked(argc, argv))
         return cmd_bench_gemm(argc, argv);
     static const struct argp_child children[] = {
         {&engine_argp, 0, NULL, 10}, {&problems_argp, 0, NULL, 1}, {0}};

@@ -33,7 +33,7 @@ typedef struct gemm_operand {
     unsigned char *data, *scales;      /* on the host, for the check */
 } gemm_operand;
 
-/* Memory and tensors of one product; what is there is zeroed before gemm_problem_init. */
+/* Memory and tensors of one product. */
 typedef struct gemm_problem {
     gemm_pass pass;
     gemm_shape shape;
@@ -43,7 +43,7 @@ typedef struct gemm_problem {
     int64_t rows, flop_rows; /* of left, or the contraction with its padding; without it */
     gemm_operand left, right;
     measure_ring inputs; /* a slot: left, its scales, right, its scales */
-    int64_t starts[4];   /* in a slot */
+    int64_t starts[4], slot_bytes;
     void *out, *device_offsets, *status;
     int64_t out_shape[3];
     mx_case_tensor tensors[7]; /* left, scales, right, scales, out, offsets, status */
@@ -53,15 +53,29 @@ typedef struct gemm_problem {
 const char *gemm_pass_name(gemm_pass pass);
 const char *gemm_values_name(gemm_values values);
 
-/* `request` has the elements, the mode and what else is not tensors. `n_slots` 0: as many that none
- * is in a cache when its turn comes again. Finish in any case. */
-mx_status gemm_problem_init(gemm_problem *problem, mxrt_device *device,
-                            const mxrt_gemm_request *request, int n_slots, mx_error *err);
+struct tool_product; /* mxrt_products.h */
+
+/* Of these sizes, without memory; NULL without any for itself. To be finished, then freed. */
+gemm_problem *gemm_problem_create(const struct tool_product *product, mx_error *err);
+/* Memory and what is in it. `n_slots` 0: as many that none is in a cache when its turn comes again.
+ */
+mx_status gemm_problem_init(gemm_problem *problem, mxrt_device *device, int n_slots, mx_error *err);
+/* The request alone, on addresses where nothing is: for keys and choices, which read no memory. */
+mx_status gemm_problem_place(gemm_problem *problem, mxrt_device *device, mx_error *err);
 void gemm_problem_finish(gemm_problem *problem, mxrt_device *device);
 
 /* Addresses of a slot, for a run. */
 void gemm_problem_buffers(const gemm_problem *problem, int slot, mxrt_gemm_buffers *buffers);
 
+/* For mxrt_device_time: runs the plan on the next slot. */
+typedef struct gemm_kernel {
+    const mxrt_gemm_plan *plan;
+    gemm_problem *problem;
+    mxrt_gemm_buffers buffers; /* with the workspace */
+} gemm_kernel;
+mx_status gemm_kernel_run(void *gemm_kernel, mxrt_stream stream, mx_error *err);
+
+int64_t gemm_problem_out_bytes(const gemm_problem *problem);
 int64_t gemm_problem_bytes(const gemm_problem *problem);        /* read and written, each once */
 int64_t gemm_problem_weight_bytes(const gemm_problem *problem); /* of right with its scales */
 double gemm_problem_flops(const gemm_problem *problem);         /* without padding */

@@ -1,5 +1,5 @@
 /* Operands of products on the device, at random. */
-#include "mxrt_gemm.h"
+#include "mxrt_products.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +70,9 @@ static void set_operand(gemm_operand *operand, mx_gemm_element element, int64_t 
     operand->scales_bytes = element == MX_GEMM_BF16 ? 0 : groups * rows * (contraction / BLOCK);
 }
 
-static void set_shapes(gemm_problem *problem, const mxrt_gemm_request *request)
+static void set_shapes(gemm_problem *problem)
 {
+    const mxrt_gemm_request *request = &problem->request;
     const gemm_shape *shape = &problem->shape;
     int64_t n = problem->pass == GEMM_DGRAD ? shape->k : shape->n;
     int64_t k = problem->pass == GEMM_DGRAD ? shape->n : shape->k;
@@ -86,6 +87,17 @@ static void set_shapes(gemm_problem *problem, const mxrt_gemm_request *request)
     problem->out_shape[0] = shape->groups;
     problem->out_shape[1] = problem->pass == GEMM_WGRAD ? n : problem->rows;
     problem->out_shape[2] = problem->pass == GEMM_WGRAD ? k : n;
+}
+
+static void set_starts(gemm_problem *problem)
+{
+    const int64_t sizes[4] = {problem->left.data_bytes, problem->left.scales_bytes,
+                              problem->right.data_bytes, problem->right.scales_bytes};
+
+    for (int i = 0; i < 4; i++) {
+        problem->starts[i] = problem->slot_bytes;
+        problem->slot_bytes = round_up(problem->slot_bytes + sizes[i], SLOT_ALIGN);
+    }
 }
 
 /* ---- Values ---- */
@@ -181,15 +193,11 @@ static mx_status place_inputs(gemm_problem *problem, mxrt_device *device, int n_
     const gemm_operand *left = &problem->left, *right = &problem->right;
     const int64_t sizes[4] = {left->data_bytes, left->scales_bytes, right->data_bytes,
                               right->scales_bytes};
+    int64_t at = problem->slot_bytes;
     const unsigned char *const data[4] = {left->data, left->scales, right->data, right->scales};
     mxrt_device_info info;
-    int64_t at = 0;
     mx_status status = mxrt_device_get_info(device, &info, err);
 
-    for (int i = 0; i < 4; i++) {
-        problem->starts[i] = at;
-        at = round_up(at + sizes[i], SLOT_ALIGN);
-    }
     if (status)
         return status;
     status = measure_ring_init(&problem->inputs, device, at ? at : 1,
@@ -204,11 +212,9 @@ static mx_status place_inputs(gemm_problem *problem, mxrt_device *device, int n_
 static mx_status place_outputs(gemm_problem *problem, mxrt_device *device, mx_error *err)
 {
     int64_t groups = problem->shape.groups;
-    int64_t n =
-        problem->out_shape[1] * problem->out_shape[2] * (problem->pass == GEMM_WGRAD ? groups : 1);
     size_t offsets_bytes = ((size_t)groups + 1) * sizeof(int64_t);
-    mx_status status = mxrt_device_alloc(device, (size_t)(n * mx_dtype_get(problem->dtype)->bytes),
-                                         &problem->out, err);
+    mx_status status =
+        mxrt_device_alloc(device, (size_t)gemm_problem_out_bytes(problem), &problem->out, err);
 
     if (!status)
         status = mxrt_device_alloc(device, offsets_bytes, &problem->device_offsets, err);
@@ -219,12 +225,12 @@ static mx_status place_outputs(gemm_problem *problem, mxrt_device *device, mx_er
                                        offsets_bytes, err);
 }
 
+/* Of a slot that begins at `slot`. */
 static void operand_tensors(const gemm_problem *problem, const gemm_operand *operand, int first,
-                            DLDevice device, mx_case_tensor *out)
+                            DLDevice device, char *slot, mx_case_tensor *out)
 {
     static const DLDataType u8 = {kDLUInt, 8, 1}, bf16 = {kDLBfloat, 16, 1};
     int is_bf16 = operand->element == MX_GEMM_BF16;
-    char *slot = measure_ring_at(&problem->inputs, 0);
     int skip = problem->pass == GEMM_WGRAD || !first ? 1 : 0; /* no dimension of groups */
     const int64_t shape[] = {operand->groups, operand->rows,
                              row_bytes(operand->element, operand->contraction) / (is_bf16 ? 2 : 1)};
@@ -236,49 +242,81 @@ static void operand_tensors(const gemm_problem *problem, const gemm_operand *ope
                        &out[first + 1]);
 }
 
-static mx_status set_request(gemm_problem *problem, mxrt_device *device,
-                             const mxrt_gemm_request *request, mx_error *err)
+/* Where the tensors begin. */
+typedef struct addresses {
+    void *slot, *out, *offsets, *status;
+} addresses;
+
+static mx_status set_request(gemm_problem *problem, mxrt_device *device, const addresses *at,
+                             mx_error *err)
 {
     static const DLDataType i64 = {kDLInt, 64, 1}, i32 = {kDLInt, 32, 1};
     const int64_t n_offsets = problem->shape.groups + 1, one = 1;
     int is_rows = problem->pass != GEMM_WGRAD;
     mx_case_tensor *t = problem->tensors;
+    mxrt_gemm_request *request = &problem->request;
     mxrt_device_info info;
     mx_status status = mxrt_device_get_info(device, &info, err);
 
     if (status)
         return status;
-    operand_tensors(problem, &problem->left, 0, info.dl_device, t);
-    operand_tensors(problem, &problem->right, 2, info.dl_device, t);
+    operand_tensors(problem, &problem->left, 0, info.dl_device, at->slot, t);
+    operand_tensors(problem, &problem->right, 2, info.dl_device, at->slot, t);
     mx_case_contiguous(mx_case_dl_type(problem->dtype), info.dl_device, is_rows ? 2 : 3,
-                       problem->out_shape + is_rows, problem->out, &t[4]);
-    mx_case_contiguous(i64, info.dl_device, 1, &n_offsets, problem->device_offsets, &t[5]);
-    mx_case_contiguous(i32, info.dl_device, 1, &one, problem->status, &t[6]);
-    problem->request = *request;
-    problem->request.pass = is_rows ? MX_GEMM_ROWS : MX_GEMM_COLS;
-    problem->request.left = &t[0].tensor;
-    problem->request.left_scales = request->left_element == MX_GEMM_BF16 ? NULL : &t[1].tensor;
-    problem->request.right = &t[2].tensor;
-    problem->request.right_scales = request->right_element == MX_GEMM_BF16 ? NULL : &t[3].tensor;
-    problem->request.out = &t[4].tensor;
-    problem->request.read_offsets = &t[5].tensor;
-    problem->request.status = &t[6].tensor;
+                       problem->out_shape + is_rows, at->out, &t[4]);
+    mx_case_contiguous(i64, info.dl_device, 1, &n_offsets, at->offsets, &t[5]);
+    mx_case_contiguous(i32, info.dl_device, 1, &one, at->status, &t[6]);
+    request->pass = is_rows ? MX_GEMM_ROWS : MX_GEMM_COLS;
+    request->left = &t[0].tensor;
+    request->left_scales = request->left_element == MX_GEMM_BF16 ? NULL : &t[1].tensor;
+    request->right = &t[2].tensor;
+    request->right_scales = request->right_element == MX_GEMM_BF16 ? NULL : &t[3].tensor;
+    request->out = &t[4].tensor;
+    request->read_offsets = &t[5].tensor;
+    request->status = &t[6].tensor;
     return MX_OK;
 }
 
-mx_status gemm_problem_init(gemm_problem *problem, mxrt_device *device,
-                            const mxrt_gemm_request *request, int n_slots, mx_error *err)
+gemm_problem *gemm_problem_create(const tool_product *product, mx_error *err)
+{
+    gemm_problem *problem = calloc(1, sizeof(*problem));
+
+    if (!problem) {
+        mx_fail(err, MX_ERR_NO_MEMORY, "no memory for a problem");
+        return NULL;
+    }
+    problem->pass = product->pass;
+    problem->shape = product->shape;
+    problem->values = product->values;
+    problem->dtype = product->dtype;
+    problem->request = product->request;
+    set_groups(problem);
+    set_shapes(problem);
+    set_starts(problem);
+    return problem;
+}
+
+mx_status gemm_problem_place(gemm_problem *problem, mxrt_device *device, mx_error *err)
+{
+    /* Far apart, and on pages, as memory would be. */
+    const addresses nowhere = {(void *)((uintptr_t)1 << 40), (void *)((uintptr_t)1 << 45),
+                               (void *)((uintptr_t)1 << 43), (void *)((uintptr_t)1 << 44)};
+
+    return set_request(problem, device, &nowhere, err);
+}
+
+mx_status gemm_problem_init(gemm_problem *problem, mxrt_device *device, int n_slots, mx_error *err)
 {
     mx_status status;
 
-    set_groups(problem);
-    set_shapes(problem, request);
     if ((status = fill_operand(problem, &problem->left, 0, err)) ||
         (status = fill_operand(problem, &problem->right, 1, err)) ||
         (status = place_inputs(problem, device, n_slots, err)) ||
         (status = place_outputs(problem, device, err)))
         return status;
-    return set_request(problem, device, request, err);
+    const addresses at = {measure_ring_at(&problem->inputs, 0), problem->out,
+                          problem->device_offsets, problem->status};
+    return set_request(problem, device, &at, err);
 }
 
 void gemm_problem_finish(gemm_problem *problem, mxrt_device *device)
@@ -305,18 +343,32 @@ void gemm_problem_buffers(const gemm_problem *problem, int slot, mxrt_gemm_buffe
         buffers->right_scales = at + problem->starts[3];
 }
 
+mx_status gemm_kernel_run(void *user, mxrt_stream stream, mx_error *err)
+{
+    gemm_kernel *kernel = user;
+    measure_ring *ring = &kernel->problem->inputs;
+
+    gemm_problem_buffers(kernel->problem, ring->next, &kernel->buffers);
+    ring->next = (ring->next + 1) % ring->n;
+    return mxrt_gemm_run(kernel->plan, &kernel->buffers, stream, err);
+}
+
 int64_t gemm_problem_weight_bytes(const gemm_problem *problem)
 {
     return problem->right.data_bytes + problem->right.scales_bytes;
 }
 
+int64_t gemm_problem_out_bytes(const gemm_problem *problem)
+{
+    return problem->out_shape[1] * problem->out_shape[2] *
+           (problem->pass == GEMM_WGRAD ? problem->shape.groups : 1) *
+           mx_dtype_get(problem->dtype)->bytes;
+}
+
 int64_t gemm_problem_bytes(const gemm_problem *problem)
 {
-    int64_t n = problem->out_shape[1] * problem->out_shape[2] *
-                (problem->pass == GEMM_WGRAD ? problem->shape.groups : 1);
-
     return problem->left.data_bytes + problem->left.scales_bytes +
-           gemm_problem_weight_bytes(problem) + n * mx_dtype_get(problem->dtype)->bytes;
+           gemm_problem_weight_bytes(problem) + gemm_problem_out_bytes(problem);
 }
 
 double gemm_problem_flops(const gemm_problem *problem)

@@ -52,12 +52,16 @@ static void add_model(struct argp_state *state, const char *path, tool_problems 
 }
 
 /* A line a shape, with the axis after it if it is not --axis; # begins a comment. */
-static void add_shapes_file(struct argp_state *state, const char *path, tool_problems *problems)
+static void add_shapes_file(struct argp_state *state, const char *path, tune_options *options)
 {
+    tool_problems *problems = &options->problems;
     static const char model[] = ".safetensors";
     char line[256];
     size_t length = strlen(path);
     if (length > strlen(model) && !strcmp(path + length - strlen(model), model)) {
+        if (options->is_gemm)
+            argp_error(state, "a model does not tell the products that it takes part in: \"%s\"",
+                       path);
         add_model(state, path, problems);
         return;
     }
@@ -71,6 +75,10 @@ static void add_shapes_file(struct argp_state *state, const char *path, tool_pro
             ;
         if (!text)
             continue;
+        if (options->is_gemm) {
+            products_add_shape(state, text, &options->products);
+            continue;
+        }
         mx_case *shape = problems_add_shape(state, problems);
         shape->ndim = tool_parse_shape(state, text, shape->shape, MX_CASE_MAX_DIMS);
         while ((text = strsep(&rest, " \t")) && !*text)
@@ -95,7 +103,7 @@ static error_t parse_tune(int key, char *arg, struct argp_state *state)
     tune_options *options = state->input;
     switch (key) {
     case KEY_SHAPES:
-        add_shapes_file(state, arg, &options->problems);
+        add_shapes_file(state, arg, options);
         return 0;
     case KEY_SECONDS:
         options->seconds = tool_parse_seconds(state, "--seconds", arg);
@@ -126,13 +134,17 @@ static error_t parse_tune(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->engine;
-        state->child_inputs[1] = &options->problems;
+        state->child_inputs[1] =
+            options->is_gemm ? (void *)&options->products : (void *)&options->problems;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
-        problems_set_defaults(&options->problems, (1u << MX_OP_COUNT) - 1);
+        if (options->is_gemm)
+            products_set_defaults(state, &options->products);
+        else
+            problems_set_defaults(&options->problems, (1u << MX_OP_COUNT) - 1);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -177,6 +189,16 @@ const tune_result *tune_best(const tune_problem *problem)
     return best;
 }
 
+const char *tune_unit(const tune_problem *problem)
+{
+    return problem->product ? "TFLOP/s" : "GB/s";
+}
+
+double tune_speed(const tune_problem *problem, const tune_result *result)
+{
+    return result && result->ms > 0 ? problem->work / result->ms : 0;
+}
+
 static tune_result *result_of(tune_problem *problem, const char *variant)
 {
     const tune_result *there = tune_find(problem, variant);
@@ -208,7 +230,7 @@ typedef struct talk {
 /* The problem at hand will not be worked on again. */
 static void end_problem(talk *t)
 {
-    progress_add(&t->progress, 1, mx_op_name(t->problems[t->at].what.op));
+    progress_add(&t->progress, 1, t->problems[t->at].op);
     t->ran = ++t->at;
     t->current[0] = 0;
 }
@@ -225,6 +247,13 @@ static void hear_result(tune_problem *problem, const char *kind, char *rest)
     } else if (sscanf(rest, "%lg %lg %lld", &result->ms, &result->spread, &samples) == 3) {
         result->samples = samples;
     }
+}
+
+static void hear_size(tune_problem *problem, const char *rest)
+{
+    long long bytes = 0;
+    if (sscanf(rest, "%lld %lg", &bytes, &problem->work) == 2)
+        problem->bytes = bytes;
 }
 
 static void hear(talk *t, char *line)
@@ -246,7 +275,7 @@ static void hear(talk *t, char *line)
     else if (!strcmp(kind, "D"))
         snprintf(t->device, sizeof(t->device), "%s", rest);
     else if (!strcmp(kind, "B"))
-        problem->bytes = strtoll(rest, NULL, 10);
+        hear_size(problem, rest);
     else if (!strcmp(kind, "C"))
         snprintf(problem->model, sizeof(problem->model), "%s", rest);
     else if (!strcmp(kind, "V"))
@@ -349,33 +378,73 @@ static mx_status run_child(talk *t, mx_error *err)
 
 /* ---- All ---- */
 
-/* Those of the shard. Returns their number. */
-static int make_problems(const tune_options *options, const tool_problem *all, int n,
-                         tune_problem *out)
+static void name_blocks(tune_problem *problem, const tool_problem *what)
 {
-    int made = 0;
-    for (int i = options->shard - 1; i < n; i += options->n_shards) {
-        out[made].what = all[i];
-        made++;
+    const mx_case *shape = what->shape;
+    problem->blocks = what;
+    snprintf(problem->op, sizeof(problem->op), "%s", mx_op_name(what->op));
+    snprintf(problem->format, sizeof(problem->format), "%s", mx_format_get(what->format)->name);
+    snprintf(problem->dtype, sizeof(problem->dtype), "%s", mx_dtype_get(what->dtype)->name);
+    snprintf(problem->detail, sizeof(problem->detail), "axis %d", shape->axis);
+    tool_shape_text((size_t)shape->ndim, shape->shape, problem->shape);
+}
+
+static void name_product(tune_problem *problem, const tool_product *what)
+{
+    problem->product = what;
+    snprintf(problem->op, sizeof(problem->op), "%s", gemm_pass_name(what->pass));
+    snprintf(problem->dtype, sizeof(problem->dtype), "%s", mx_dtype_get(what->dtype)->name);
+    snprintf(problem->detail, sizeof(problem->detail), "%s", mx_gemm_mode_name(what->request.mode));
+    products_format_text(&what->request, problem->format, sizeof(problem->format));
+    products_shape_text(&what->shape, problem->shape);
+}
+
+/* Of all problems, those of the shard; the arrays are as long as there are problems. */
+typedef struct tune_list {
+    int n_all, n;
+    tool_problem *blocks; /* or */
+    tool_product *products;
+    tune_problem *problems;
+} tune_list;
+
+static mx_status make_list(const tune_options *options, tune_list *list, mx_error *err)
+{
+    list->n_all = options->is_gemm ? products_list(&options->products, NULL)
+                                   : problems_list(&options->problems, NULL);
+    size_t n = (size_t)(list->n_all ? list->n_all : 1);
+    list->problems = calloc(n, sizeof(*list->problems));
+    list->blocks = calloc(options->is_gemm ? 1 : n, sizeof(*list->blocks));
+    list->products = calloc(options->is_gemm ? n : 1, sizeof(*list->products));
+    if (!list->problems || !list->blocks || !list->products)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %d problems", list->n_all);
+    if (options->is_gemm)
+        products_list(&options->products, list->products);
+    else
+        problems_list(&options->problems, list->blocks);
+    for (int i = options->shard - 1; i < list->n_all; i += options->n_shards) {
+        if (options->is_gemm)
+            name_product(&list->problems[list->n++], &list->products[i]);
+        else
+            name_blocks(&list->problems[list->n++], &list->blocks[i]);
     }
-    return made;
+    return MX_OK;
 }
 
 static void add_table_row(tool_table *table, const tune_problem *problem)
 {
-    char shape[TOOL_SHAPE_BYTES];
     const tune_result *best = tune_best(problem), *model = tune_find(problem, problem->model);
-    table_cell(table, "%s", mx_op_name(problem->what.op));
-    table_cell(table, "%s", mx_format_get(problem->what.format)->name);
-    table_cell(table, "%s", mx_dtype_get(problem->what.dtype)->name);
-    table_cell(
-        table, "%s",
-        tool_shape_text((size_t)problem->what.shape->ndim, problem->what.shape->shape, shape));
-    table_cell(table, "%d", problem->what.shape->axis);
+    table_cell(table, "%s", problem->op);
+    table_cell(table, "%s", problem->format);
+    table_cell(table, "%s", problem->dtype);
+    table_cell(table, "%s", problem->shape);
+    if (problem->product)
+        table_cell(table, "%s", problem->detail);
+    else
+        table_cell(table, "%d", problem->blocks->shape->axis);
     table_cell(table, "%d", problem->n_results);
     table_cell(table, "%s", best ? best->variant : problem->error[0] ? problem->error : "none");
     table_cell(table, "%.4f", best ? best->ms : 0.0);
-    table_cell(table, "%.1f", best ? 1e-6 * (double)problem->bytes / best->ms : 0.0);
+    table_cell(table, "%.1f", tune_speed(problem, best));
     if (best && model && model->samples)
         table_cell(table, "%+.1f %%", 100 * (model->ms / best->ms - 1));
     else
@@ -394,9 +463,10 @@ static void print_failures(const tune_problem *problem)
 static mx_status report(const tune_options *options, const char *device,
                         const tune_problem *problems, int n, mx_error *err)
 {
-    static const char *const heads[] = {"<op",  "<format",        "<dtype", "<shape",
-                                        "axis", "variants",       "<best",  "ms",
-                                        "GB/s", "model's choice", NULL};
+    const char *const heads[] = {
+        options->is_gemm ? "<pass" : "<op",    "<format",        "<dtype", "<shape",
+        options->is_gemm ? "<mode" : "axis",   "variants",       "<best",  "ms",
+        options->is_gemm ? "TFLOP/s" : "GB/s", "model's choice", NULL};
     tool_table *table = table_create(heads);
     int measured = 0;
     for (int i = 0; i < n; i++) {
@@ -445,23 +515,19 @@ static mx_status run_all(talk *t, mx_error *err)
 
 static mx_status tune_all(const tune_options *options, mx_error *err)
 {
-    int n = problems_list(&options->problems, NULL);
-    tool_problem *all = calloc((size_t)(n ? n : 1), sizeof(*all));
-    tune_problem *problems = calloc((size_t)(n ? n : 1), sizeof(*problems));
-    mx_status status = MX_OK;
-    if (all && problems) {
-        problems_list(&options->problems, all);
+    tune_list list = {0};
+    mx_status status = make_list(options, &list, err);
+    if (status == MX_OK) {
         talk t = {.options = options,
-                  .problems = problems,
-                  .n = make_problems(options, all, n, problems),
+                  .problems = list.problems,
+                  .n = list.n,
                   .device = "unknown",
                   .deadline = tool_now() + options->budget_s};
         status = run_all(&t, err);
-    } else {
-        status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %d problems", n);
     }
-    free(all);
-    free(problems);
+    free(list.blocks);
+    free(list.products);
+    free(list.problems);
     return status;
 }
 
@@ -479,19 +545,25 @@ int cmd_tune(int argc, char **argv)
 {
     if (asks_for_kernel(argc, argv))
         return cmd_tune_kernel(argc, argv);
-    static const struct argp_child children[] = {
-        {&engine_argp, 0, NULL, 10}, {&problems_argp, 0, NULL, 1}, {0}};
-    static const struct argp argp = {
+    int is_gemm = products_asked(argc, argv);
+    const struct argp_child children[] = {
+        {&engine_argp, 0, NULL, 10}, {is_gemm ? &products_argp : &problems_argp, 0, NULL, 1}, {0}};
+    const struct argp argp = {
         .options = tune_option_table,
         .parser = parse_tune,
         .doc =
             "Measures the kernels that apply to each operation, format, type and shape, and keeps "
             "the results in a tuning file, from which the library chooses. Each kernel's output "
             "is compared with the reference before it is timed. An interrupted run goes on where "
-            "it was. For kernels of mxgen compile see mxrt tune --kernel --help.",
+            "it was. For products see mxrt tune --op grouped_gemm --help, for kernels of mxgen "
+            "compile mxrt tune --kernel --help.",
         .children = children};
-    tune_options options = {
-        .seconds = 0.1, .budget_s = 1e9, .limit_s = 30, .shard = 1, .n_shards = 1};
+    tune_options options = {.is_gemm = is_gemm,
+                            .seconds = 0.1,
+                            .budget_s = 1e9,
+                            .limit_s = 30,
+                            .shard = 1,
+                            .n_shards = 1};
     mx_error err = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &options))
         return TOOL_EXIT_USAGE;

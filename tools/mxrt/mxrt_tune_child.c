@@ -7,7 +7,7 @@
 
 #include <mxgen/error.h>
 
-enum { FINALISTS = 4, POISON = 0xa5, MAX_TURNS = 1024, LEAST_TURNS = 3, MAX_ROUNDS = 8 };
+enum { FINALISTS = 4, MAX_TURNS = 1024, LEAST_TURNS = 3, MAX_ROUNDS = 8 };
 
 /* The note of what is measured as long as its problem is not done: another run begins that again.
  */
@@ -19,7 +19,7 @@ static const char early[] = "early";
 typedef struct candidate {
     char name[TUNE_NAME_BYTES];
     mxrt_tune_row row;
-    mxrt_plan *plan;
+    void *kernel; /* the family's */
     int is_out;   /* of the running */
     int is_model; /* the model's choice, which stays in it */
     int n_turns, repeat;
@@ -38,10 +38,7 @@ typedef struct worker {
     int counts;   /* the device counts instead of taking time */
     /* Of the problem at hand: */
     const tune_problem *problem;
-    tool_point point;
-    unsigned char *expected, *found; /* the right bytes of slot 0's output */
-    void *poison;                    /* as many on the device */
-    size_t output_bytes;
+    tune_subject subject;
     candidate *candidates;
     size_t n;
 } worker;
@@ -57,81 +54,6 @@ static void say_result(worker *w, const candidate *c)
     fprintf(w->out, "M %s %.9g %.6g %lld\n", c->name, c->row.ms, c->row.spread,
             (long long)c->row.samples);
     fflush(w->out);
-}
-
-/* ---- What is right ---- */
-
-static mx_status run_reference(worker *w, const unsigned char *in_slot, mx_error *err)
-{
-    tool_point *point = &w->point;
-    mx_case_tensor in = point->in, out = point->out;
-    ptrdiff_t in_offset = (char *)in.tensor.data - (char *)measure_ring_at(&point->in_ring, 0);
-    ptrdiff_t out_offset = (char *)out.tensor.data - (char *)measure_ring_at(&point->out_ring, 0);
-    mxrt_plan_request request = point_request(point);
-    mxrt_plan *plan = NULL;
-    in.tensor.data = (void *)(in_slot + in_offset);
-    out.tensor.data = w->expected + out_offset;
-    in.tensor.device = out.tensor.device = (DLDevice){kDLCPU, 0};
-    in.tensor.shape = in.shape, in.tensor.strides = in.strides;
-    out.tensor.shape = out.shape, out.tensor.strides = out.strides;
-    request.in = &in.tensor;
-    request.out = &out.tensor;
-    request.variant = "reference";
-    mx_status status = mxrt_plan_create(w->host.device, &request, &plan, err);
-    if (status == MX_OK)
-        status = mxrt_plan_run(plan, NULL, NULL, NULL, err);
-    mxrt_plan_destroy(plan);
-    return status;
-}
-
-/* The output that the plain C reference makes of slot 0's input. */
-static mx_status make_expected(worker *w, mx_error *err)
-{
-    size_t in_bytes = w->point.in_ring.slot_bytes;
-    unsigned char *copy = malloc(in_bytes ? in_bytes : 1);
-    w->output_bytes = w->point.out_ring.slot_bytes;
-    w->expected = malloc(w->output_bytes ? w->output_bytes : 1);
-    w->found = malloc(w->output_bytes ? w->output_bytes : 1);
-    mx_status status = MX_OK;
-    if (!copy || !w->expected || !w->found)
-        status = mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu bytes", w->output_bytes);
-    if (status == MX_OK)
-        status = mxrt_device_download(w->engine.device, copy, measure_ring_at(&w->point.in_ring, 0),
-                                      in_bytes, err);
-    if (status == MX_OK)
-        status = mxrt_device_alloc(w->engine.device, w->output_bytes, &w->poison, err);
-    if (status == MX_OK) {
-        memset(w->expected, POISON, w->output_bytes);
-        status = mxrt_device_upload(w->engine.device, w->poison, w->expected, w->output_bytes, err);
-    }
-    if (status == MX_OK)
-        status = run_reference(w, copy, err);
-    free(copy);
-    return status;
-}
-
-/* What is wrong with the candidate's output, "" if nothing is. */
-static mx_status find_wrong(worker *w, const candidate *c, char *why, size_t why_bytes,
-                            mx_error *err)
-{
-    void *slot = measure_ring_at(&w->point.out_ring, 0);
-    size_t at = 0;
-    why[0] = 0;
-    mx_status status =
-        mxrt_device_copy(w->engine.device, slot, w->poison, w->output_bytes, NULL, err);
-    if (status == MX_OK)
-        status = mxrt_plan_run(c->plan, NULL, NULL, NULL, err);
-    if (status == MX_OK)
-        status = mxrt_device_synchronize(w->engine.device, NULL, err);
-    if (status == MX_OK)
-        status = mxrt_device_download(w->engine.device, w->found, slot, w->output_bytes, err);
-    if (status != MX_OK || !memcmp(w->found, w->expected, w->output_bytes))
-        return status;
-    while (w->found[at] == w->expected[at])
-        at++;
-    snprintf(why, why_bytes, "wrong values: byte %zu of the output is %u, the reference has %u", at,
-             w->found[at], w->expected[at]);
-    return MX_OK;
 }
 
 /* ---- Candidates ---- */
@@ -198,11 +120,8 @@ static mx_status recall(worker *w, mx_error *err)
 static mx_status list_candidates(worker *w, mx_error *err)
 {
     const char *names[TUNE_MAX_VARIANTS];
-    char shape[TOOL_SHAPE_BYTES];
-    const mx_case *c = w->point.shape;
-    mxrt_plan_request request = point_request(&w->point);
-    mx_status status =
-        mxrt_plan_variants(w->engine.device, &request, names, TUNE_MAX_VARIANTS, &w->n, err);
+    const tune_family *family = w->subject.family;
+    mx_status status = family->variants(&w->subject, names, TUNE_MAX_VARIANTS, &w->n, err);
     if (status != MX_OK)
         return status;
     if (w->n > TUNE_MAX_VARIANTS)
@@ -212,9 +131,9 @@ static mx_status list_candidates(worker *w, mx_error *err)
     for (size_t i = 0; i < w->n && status == MX_OK; i++) {
         candidate *one = &w->candidates[i];
         snprintf(one->name, sizeof(one->name), "%s", names[i]);
-        status = mxrt_tune_key(w->engine.device, &request, names[i], &one->row, err);
-        snprintf(one->row.shape, sizeof(one->row.shape), "%.80s axis %d",
-                 tool_shape_text((size_t)c->ndim, c->shape, shape), c->axis);
+        status = family->key(&w->subject, names[i], &one->row, err);
+        snprintf(one->row.shape, sizeof(one->row.shape), "%.70s %s", w->problem->shape,
+                 w->problem->product ? w->problem->op : w->problem->detail);
     }
     return status;
 }
@@ -247,22 +166,22 @@ static mx_status blame(worker *w, candidate *c, mx_status status, mx_error *err)
 
 static mx_status check(worker *w, candidate *c, mx_error *err)
 {
-    mxrt_plan_request request = point_request(&w->point);
-    char why[TUNE_NAME_BYTES];
-    request.variant = c->name;
+    const tune_family *family = w->subject.family;
+    char why[TUNE_NAME_BYTES] = "";
     say(w, "V", c);
-    mx_status status = mxrt_plan_create(w->engine.device, &request, &c->plan, err);
+    mx_status status = family->open(&w->subject, c->name, &c->kernel, err);
     if (status == MX_OK)
-        status = find_wrong(w, c, why, sizeof(why), err);
+        status = family->check(&w->subject, c->kernel, why, sizeof(why), err);
     if (status != MX_OK)
         return blame(w, c, status, err);
     return why[0] ? refuse(w, c, why, err) : MX_OK;
 }
 
-static mx_status sample_count(worker *w, point_kernel *kernel, double *ms, mx_error *err)
+static mx_status sample_count(worker *w, const candidate *c, double *ms, mx_error *err)
 {
     mxrt_counters counts;
-    mx_status status = counts_run(w->engine.device, point_run, kernel, &counts, err);
+    mx_status status =
+        counts_run(w->engine.device, w->subject.family->run, c->kernel, &counts, err);
     if (status == MX_OK)
         *ms = mxrt_counters_ms(&counts, w->engine.info.compute_units);
     return status;
@@ -270,18 +189,18 @@ static mx_status sample_count(worker *w, point_kernel *kernel, double *ms, mx_er
 
 static mx_status sample(worker *w, candidate *c, mx_error *err)
 {
-    point_kernel kernel = {.plan = c->plan, .point = &w->point};
+    mxrt_timed_fn run = w->subject.family->run;
     mxrt_device *device = w->engine.device;
     double warm = 0, *ms = &c->samples[c->n_turns];
     mx_status status = MX_OK;
     say(w, "V", c);
     if (!c->repeat && !w->counts) {
-        status = mxrt_device_time(device, point_run, &kernel, 1, &warm, err);
+        status = mxrt_device_time(device, run, c->kernel, 1, &warm, err);
         c->repeat = measure_repeat(warm);
     }
     if (status == MX_OK)
-        status = w->counts ? sample_count(w, &kernel, ms, err)
-                           : mxrt_device_time(device, point_run, &kernel, c->repeat, ms, err);
+        status = w->counts ? sample_count(w, c, ms, err)
+                           : mxrt_device_time(device, run, c->kernel, c->repeat, ms, err);
     if (status != MX_OK)
         return blame(w, c, status, err);
     c->n_turns++;
@@ -390,13 +309,12 @@ static mx_status run_rounds(worker *w, mx_error *err)
 
 static mx_status say_model(worker *w, mx_error *err)
 {
-    mxrt_plan_request request = point_request(&w->point);
     mxrt_choice choice;
-    request.policy = MXRT_POLICY_MODEL;
-    mx_status status = mxrt_explain(w->engine.device, &request, &choice, err);
+    mx_status status = w->subject.family->choose(&w->subject, MXRT_POLICY_MODEL, &choice, err);
     if (status != MX_OK)
         return status;
-    fprintf(w->out, "B %lld\nC %s\n", (long long)w->point.moved_bytes, choice.variant);
+    fprintf(w->out, "B %lld %.9g\nC %s\n", (long long)w->subject.bytes, w->subject.work,
+            choice.variant);
     for (size_t i = 0; i < w->n; i++)
         w->candidates[i].is_model = !strcmp(w->candidates[i].name, choice.variant);
     return MX_OK;
@@ -422,7 +340,7 @@ static mx_status open_file(worker *w, mx_error *err)
 /* Memory is only made where something is left to be measured. */
 static mx_status work(worker *w, mx_error *err)
 {
-    mx_status status = point_place(&w->point, &w->engine, err);
+    mx_status status = w->subject.family->begin(&w->subject, err);
     if (status == MX_OK)
         status = list_candidates(w, err);
     if (status == MX_OK)
@@ -433,19 +351,18 @@ static mx_status work(worker *w, mx_error *err)
         status = leave_out(w, err);
     if (status != MX_OK || !count_left(w))
         return status;
-    status = point_init(&w->point, &w->engine, w->counts ? 0 : POINT_ROTATE, err);
-    if (status == MX_OK)
-        status = make_expected(w, err);
+    status = w->subject.family->prepare(&w->subject, err);
     return status == MX_OK ? run_rounds(w, err) : status;
 }
 
 static void begin_problem(worker *w, const tune_problem *problem, int index)
 {
     w->problem = problem;
-    w->point = (tool_point){.op = problem->what.op,
-                            .format = problem->what.format,
-                            .dtype = problem->what.dtype,
-                            .shape = problem->what.shape};
+    w->subject = (tune_subject){.family = problem->product ? &tune_gemm : &tune_blocks,
+                                .problem = problem,
+                                .engine = &w->engine,
+                                .host = &w->host,
+                                .counts = w->counts};
     fprintf(w->out, "P %d\n", index);
     fflush(w->out);
 }
@@ -453,15 +370,10 @@ static void begin_problem(worker *w, const tune_problem *problem, int index)
 static void end_problem(worker *w)
 {
     for (size_t i = 0; i < w->n && w->candidates; i++)
-        mxrt_plan_destroy(w->candidates[i].plan);
+        w->subject.family->close(w->candidates[i].kernel);
     free(w->candidates);
-    free(w->expected);
-    free(w->found);
-    mxrt_device_free(w->engine.device, w->poison);
-    point_finish(&w->point);
+    w->subject.family->finish(&w->subject);
     w->candidates = NULL;
-    w->expected = w->found = NULL;
-    w->poison = NULL;
     w->n = 0;
 }
 

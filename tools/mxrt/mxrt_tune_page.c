@@ -25,29 +25,31 @@ static mx_status start(const char *path, FILE **out, mx_error *err)
     return MX_OK;
 }
 
-static double gbps(const tune_problem *problem, const tune_result *result)
+static json_t *result_json(const char *device, const tune_problem *p, const tune_result *r)
 {
-    return result && result->ms > 0 ? 1e-6 * (double)problem->bytes / result->ms : 0;
+    json_t *line = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:I,s:I,s:f,s:b,s:s}", "device",
+                             device, "op", p->product ? "grouped_gemm" : p->op, "format", p->format,
+                             "dtype", p->dtype, "shape", p->shape, "variant", r->variant, "ms",
+                             r->ms, "spread", r->spread, "samples", (json_int_t)r->samples, "bytes",
+                             (json_int_t)p->bytes, p->product ? "tflops" : "gbps", tune_speed(p, r),
+                             "model", !strcmp(p->model, r->variant), "note", r->note);
+    if (p->product) {
+        json_object_set_new(line, "pass", json_string(p->op));
+        json_object_set_new(line, "mode", json_string(p->detail));
+    } else {
+        json_object_set_new(line, "axis", json_integer(p->blocks->shape->axis));
+    }
+    return line;
 }
 
 mx_status tune_write_json(const char *path, const char *device, const tune_problem *problems, int n,
                           mx_error *err)
 {
-    char shape[TOOL_SHAPE_BYTES];
     FILE *out;
     mx_status status = start(path, &out, err);
     for (int i = 0; i < n && status == MX_OK; i++) {
-        const tune_problem *p = &problems[i];
-        tool_shape_text((size_t)p->what.shape->ndim, p->what.shape->shape, shape);
-        for (int k = 0; k < p->n_results; k++) {
-            const tune_result *r = &p->results[k];
-            json_t *line = json_pack(
-                "{s:s,s:s,s:s,s:s,s:s,s:i,s:s,s:f,s:f,s:I,s:I,s:f,s:b,s:s}", "device", device, "op",
-                mx_op_name(p->what.op), "format", mx_format_get(p->what.format)->name, "dtype",
-                mx_dtype_get(p->what.dtype)->name, "shape", shape, "axis", p->what.shape->axis,
-                "variant", r->variant, "ms", r->ms, "spread", r->spread, "samples",
-                (json_int_t)r->samples, "bytes", (json_int_t)p->bytes, "gbps", gbps(p, r), "model",
-                !strcmp(p->model, r->variant), "note", r->note);
+        for (int k = 0; k < problems[i].n_results; k++) {
+            json_t *line = result_json(device, &problems[i], &problems[i].results[k]);
             json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(6));
             fputc('\n', out);
             json_decref(line);
@@ -75,31 +77,27 @@ static void put_text(FILE *out, const char *text)
 
 static void put_title(FILE *out, const tune_problem *p)
 {
-    char shape[TOOL_SHAPE_BYTES];
-    fprintf(out, "%s %s %s, %s, axis %d", mx_op_name(p->what.op),
-            mx_format_get(p->what.format)->name, mx_dtype_get(p->what.dtype)->name,
-            tool_shape_text((size_t)p->what.shape->ndim, p->what.shape->shape, shape),
-            p->what.shape->axis);
+    fprintf(out, "%s %s %s, %s, %s", p->op, p->format, p->dtype, p->shape, p->detail);
 }
 
 /* Speed of every variant, the model's choice dark. */
 static void put_bars(FILE *out, const tune_problem *p)
 {
-    double most = gbps(p, tune_best(p));
+    double most = tune_speed(p, tune_best(p));
     int y = 0;
     fprintf(out, "<details><summary>");
     put_title(out, p);
-    fprintf(out, ": %.1f GB/s</summary><svg width=\"%d\" height=\"%d\" font-size=\"10\">\n", most,
-            2 * PLOT_WIDTH, BAR_HEIGHT * p->n_results + 4);
+    fprintf(out, ": %.1f %s</summary><svg width=\"%d\" height=\"%d\" font-size=\"10\">\n", most,
+            tune_unit(p), 2 * PLOT_WIDTH, BAR_HEIGHT * p->n_results + 4);
     for (int i = 0; i < p->n_results; i++, y += BAR_HEIGHT) {
         const tune_result *r = &p->results[i];
-        double speed = gbps(p, r);
+        double speed = tune_speed(p, r);
         fprintf(out,
                 "<rect x=\"0\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/><text x=\"%d\" "
-                "y=\"%d\">%.1f GB/s ",
+                "y=\"%d\">%.1f %s ",
                 y + 1, most > 0 ? PLOT_WIDTH * speed / most : 0.0, BAR_HEIGHT - 3,
                 !strcmp(p->model, r->variant) ? "#1f4e79" : "#9dc3e6", PLOT_WIDTH + 6, y + 11,
-                speed);
+                speed, tune_unit(p));
         put_text(out, r->variant);
         put_text(out, r->note[0] ? ": " : "");
         put_text(out, r->note);
@@ -141,8 +139,7 @@ enum { COLOURS = sizeof(colours) / sizeof(colours[0]), MAX_LEGEND = 256 };
 
 static int same_key(const tune_problem *a, const tune_problem *b)
 {
-    return a->what.op == b->what.op && a->what.format == b->what.format &&
-           a->what.dtype == b->what.dtype;
+    return !strcmp(a->op, b->op) && !strcmp(a->format, b->format) && !strcmp(a->dtype, b->dtype);
 }
 
 /* Whether problem `i` is the first of its operation, format and type. */
@@ -156,8 +153,7 @@ static int leads(const tune_problem *problems, int i)
 
 static void put_key(FILE *out, const tune_problem *p)
 {
-    fprintf(out, "%s %s %s", mx_op_name(p->what.op), mx_format_get(p->what.format)->name,
-            mx_dtype_get(p->what.dtype)->name);
+    fprintf(out, "%s %s %s", p->op, p->format, p->dtype);
 }
 
 /* The variants that are best somewhere among the problems of a key, or of all (key NULL). Returns
@@ -191,7 +187,7 @@ static axes axes_of(const tune_problem *problems, int n, const tune_problem *key
     axes a = {.least = 1e9, .most = 0, .speed = 1};
     for (int i = 0; i < n; i++) {
         double size = problems[i].bytes > 0 ? log2((double)problems[i].bytes) : 0;
-        double speed = gbps(&problems[i], tune_best(&problems[i]));
+        double speed = tune_speed(&problems[i], tune_best(&problems[i]));
         if (!same_key(&problems[i], key) || size <= 0)
             continue;
         a.least = size < a.least ? size : a.least;
@@ -207,9 +203,9 @@ static void put_point(FILE *out, const axes *a, const tune_problem *p, const tun
     double span = a->most > a->least ? a->most - a->least : 1;
     fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"><title>",
             10 + (PLOT_WIDTH - 20) * (log2((double)p->bytes) - a->least) / span,
-            190 - 180 * gbps(p, r) / a->speed, colour);
+            190 - 180 * tune_speed(p, r) / a->speed, colour);
     put_title(out, p);
-    fprintf(out, ", %.1f GB/s: ", gbps(p, r));
+    fprintf(out, ", %.1f %s: ", tune_speed(p, r), tune_unit(p));
     put_text(out, r->variant);
     fputs("</title></circle>\n", out);
 }
@@ -227,10 +223,10 @@ static void put_sizes(FILE *out, const tune_problem *problems, int n, const tune
     fprintf(out,
             "</h3><svg width=\"%d\" height=\"%d\" font-size=\"10\"><rect width=\"%d\" "
             "height=\"200\" fill=\"none\" stroke=\"#bbb\"/><text x=\"4\" y=\"12\">%.0f "
-            "GB/s</text><text x=\"4\" y=\"212\">%.3g MB</text><text x=\"%d\" "
+            "%s</text><text x=\"4\" y=\"212\">%.3g MB</text><text x=\"%d\" "
             "y=\"212\">%.3g MB</text>\n",
             2 * PLOT_WIDTH, 220 > 14 * n_names ? 220 : 14 * n_names, PLOT_WIDTH, a.speed,
-            1e-6 * exp2(a.least), PLOT_WIDTH - 50, 1e-6 * exp2(a.most));
+            tune_unit(key), 1e-6 * exp2(a.least), PLOT_WIDTH - 50, 1e-6 * exp2(a.most));
     for (int k = 0; k < n_names; k++) {
         const char *colour = colours[k % COLOURS];
         for (int i = 0; i < n; i++) {
@@ -249,7 +245,7 @@ static void put_sizes(FILE *out, const tune_problem *problems, int n, const tune
 
 static int same_shape(const tune_problem *a, const tune_problem *b)
 {
-    return a->what.shape == b->what.shape;
+    return !strcmp(a->shape, b->shape) && !strcmp(a->detail, b->detail);
 }
 
 static void put_cell(FILE *out, const tune_problem *p, const char *const *names, int n_names)
@@ -272,14 +268,10 @@ static void put_map(FILE *out, const tune_problem *problems, int n)
 {
     const char *names[MAX_LEGEND];
     int n_names = list_winners(problems, n, NULL, names);
-    char shape[TOOL_SHAPE_BYTES];
     fputs("<h2>Which is best where</h2><table><tr><th>", out);
     for (int i = 0; i < n; i++) {
         if (same_key(&problems[i], &problems[0]))
-            fprintf(out, "<th>%s, axis %d",
-                    tool_shape_text((size_t)problems[i].what.shape->ndim,
-                                    problems[i].what.shape->shape, shape),
-                    problems[i].what.shape->axis);
+            fprintf(out, "<th>%s, %s", problems[i].shape, problems[i].detail);
     }
     for (int i = 0; i < n; i++) {
         if (!leads(problems, i))
@@ -309,9 +301,10 @@ static void put_map(FILE *out, const tune_problem *problems, int n)
 
 static void put_choices(FILE *out, const tune_problem *problems, int n)
 {
-    fputs("<h2>Best choices</h2><table><tr><th>problem<th>variant<th>ms<th>spread<th>GB/s<th>"
-          "model's choice, by the best</tr>\n",
-          out);
+    fprintf(out,
+            "<h2>Best choices</h2><table><tr><th>problem<th>variant<th>ms<th>spread<th>%s<th>"
+            "model's choice, by the best</tr>\n",
+            n ? tune_unit(&problems[0]) : "");
     for (int i = 0; i < n; i++) {
         const tune_problem *p = &problems[i];
         const tune_result *best = tune_best(p), *model = tune_find(p, p->model);
@@ -321,7 +314,7 @@ static void put_choices(FILE *out, const tune_problem *problems, int n)
         put_text(out, best ? best->variant : p->error[0] ? p->error : "none");
         if (best)
             fprintf(out, "<td>%.4f<td>%.1f %%<td>%.1f", best->ms, 100 * best->spread,
-                    gbps(p, best));
+                    tune_speed(p, best));
         if (best && model && model->samples)
             fprintf(out, "<td>%.3f", best->ms / model->ms);
         fputs("</tr>\n", out);
