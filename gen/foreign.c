@@ -16,6 +16,7 @@
 #include "gen/foreign_host.h"
 #include "gen/link.h"
 #include "gen/machine.h"
+#include "gen/ptxas.h"
 #include "gen/resources.h"
 #include "mxgen/error.h"
 
@@ -119,11 +120,27 @@ static mx_status verify(unit *u)
 
 /* ---- Whether it is for this target ---- */
 
+/* Newer LLVMs put AMD's chip in the triple: "amdgpu9.42-amd-amdhsa" is gfx942. */
+static bool is_newer_triple(const mxgen_target *target, const char *triple)
+{
+    char plain[80], chip[80];
+    size_t n = 0;
+    for (; *triple && n + 1 < sizeof(plain); triple++) {
+        if (*triple != '.')
+            plain[n++] = *triple;
+    }
+    plain[n] = 0;
+    snprintf(chip, sizeof(chip), "amdgpu%s-amd-amdhsa", target->cpu + strlen("gfx"));
+    return target->kind == MXGEN_AMDGPU &&
+           (!strcmp(plain, chip) || !strcmp(plain, "amdgpu-amd-amdhsa"));
+}
+
 static mx_status check_triple(const unit *u)
 {
     const char *found = LLVMGetTarget(u->module), *wanted = u->input->target->triple;
     size_t length = strcspn(wanted, "-");
-    if (!*found || (!strncmp(found, wanted, length) && (!found[length] || found[length] == '-')))
+    if (!*found || (!strncmp(found, wanted, length) && (!found[length] || found[length] == '-')) ||
+        is_newer_triple(u->input->target, found))
         return MX_OK;
     return mx_fail(u->err, MX_ERR_INVALID,
                    "%s is for triple \"%s\"; %s is \"%s\": compile it for a target of its kind",
@@ -524,29 +541,59 @@ static int reserved_bytes(const unit *u)
     return (int)bytes;
 }
 
-static mx_status tell_kernels(const unit *u, mxgen_foreign_output *out)
+/* Figures as the pack has them, and what tells this code from other code. */
+static json_t *make_info(const unit *u, mxgen_resources *figures)
 {
+    char code[20];
+    if (figures->lds_bytes < 0 && u->input->target->kind == MXGEN_NVPTX)
+        figures->lds_bytes = reserved_bytes(u);
+    json_t *info = mxgen_resources_object(figures);
+    snprintf(code, sizeof(code), "%016llx", (unsigned long long)u->code_id);
+    json_object_set_new(info, "code", json_string(code));
+    return info;
+}
+
+/* `log` is what ptxas says of the cubin, if there is one. */
+static mx_status tell_kernels(const unit *u, const char *log, mxgen_foreign_output *out)
+{
+    const mxgen_target *target = u->input->target;
     json_t *list = json_array();
     for (size_t i = 0; i < u->n_kernels; i++) {
         const kernel *k = &u->kernels[i];
         mxgen_resources figures;
-        char code[20];
-        mxgen_resources_read(u->input->target, out->data, out->size_bytes, k->symbol, &figures);
-        if (figures.lds_bytes < 0 && u->input->target->kind == MXGEN_NVPTX)
-            figures.lds_bytes = reserved_bytes(u);
-        json_t *info = mxgen_resources_object(&figures);
-        snprintf(code, sizeof(code), "%016llx", (unsigned long long)u->code_id);
-        json_object_set_new(info, "code", json_string(code));
-        bool is_wrapped = u->is_optimised && u->input->target->kind == MXGEN_HOST;
-        json_array_append_new(list, json_pack("{s:s, s:O, s:O, s:o, s:b}", "symbol", k->symbol,
-                                              "params", k->params, "block", k->block, "info", info,
-                                              "is_wrapped", is_wrapped));
+        mxgen_resources_read(target, out->data, out->size_bytes, k->symbol, &figures);
+        bool is_wrapped = u->is_optimised && target->kind == MXGEN_HOST;
+        json_t *item =
+            json_pack("{s:s, s:O, s:O, s:o, s:b}", "symbol", k->symbol, "params", k->params,
+                      "block", k->block, "info", make_info(u, &figures), "is_wrapped", is_wrapped);
+        if (out->cubin) {
+            mxgen_ptxas_figures(target, out->cubin, out->cubin_bytes, log, k->symbol, &figures);
+            json_object_set_new(item, "cubin_info", make_info(u, &figures));
+        }
+        json_array_append_new(list, item);
     }
     out->kernels_json = json_dumps(list, JSON_COMPACT);
     json_decref(list);
     return out->kernels_json ? MX_OK
                              : mx_fail(u->err, MX_ERR_NO_MEMORY, "no memory for the kernels of %s",
                                        u->input->label);
+}
+
+static mx_status finish_object(const unit *u, mxgen_foreign_output *out)
+{
+    const mxgen_ptxas *ptxas = u->input->ptxas;
+    mx_error reason = {MX_OK, ""};
+    char *log = NULL;
+    mx_status status = MX_OK;
+    if (u->input->target->kind == MXGEN_NVPTX && ptxas && ptxas->path[0])
+        status = mxgen_ptxas_run(ptxas, u->input->target, out->data, out->size_bytes, &out->cubin,
+                                 &out->cubin_bytes, &log, &reason);
+    if (status == MX_OK)
+        status = tell_kernels(u, log, out);
+    else
+        mx_fail(u->err, status, "%s: %.900s", u->input->label, reason.message);
+    free(log);
+    return status;
 }
 
 static mx_status compile(unit *u, mxgen_stage stage, mxgen_foreign_output *out)
@@ -577,7 +624,7 @@ static mx_status compile(unit *u, mxgen_stage stage, mxgen_foreign_output *out)
     }
     status = emit(u, stage, out);
     if (status == MX_OK && stage == MXGEN_STAGE_OBJECT)
-        status = tell_kernels(u, out);
+        status = finish_object(u, out);
     return status;
 }
 
@@ -616,6 +663,7 @@ mx_status mxgen_foreign_compile(const mxgen_foreign_input *input, mxgen_stage st
 void mxgen_foreign_output_finish(mxgen_foreign_output *out)
 {
     free(out->data);
+    free(out->cubin);
     free(out->kernels_json);
     *out = (mxgen_foreign_output){0};
 }

@@ -9,8 +9,8 @@
 
 #include "gen/gen.h"
 
-/* A function attribute: the IR is optimised already, and on the host has the loop over programs. It is
- * in what `mxgen show --stage mlir` prints. */
+/* A function attribute: the IR is optimised already, and on the host has the loop over programs. It
+ * is in what `mxgen show --stage mlir` prints. */
 #define MXGEN_FOREIGN_OPTIMISED "mxgen-optimised"
 
 typedef struct mxgen_foreign_input {
@@ -21,14 +21,19 @@ typedef struct mxgen_foreign_input {
     const char *symbol;   /* the one kernel that is wanted; NULL: all */
     int64_t block[3];     /* of a launch, which the code may then rely on; 0, 0, 0: not known */
     int64_t shared_bytes; /* of shared memory whose size the launch tells */
+    /* Makes machine code, too, of what is for NVIDIA; NULL, or an empty path: PTX alone. */
+    const mxgen_ptxas *ptxas;
 } mxgen_foreign_input;
 
 typedef struct mxgen_foreign_output {
     void *data; /* malloc'ed, with a zero behind the last byte */
     size_t size_bytes;
+    void *cubin; /* machine code of data, which is PTX then; NULL: none. Malloc'ed */
+    size_t cubin_bytes;
     /* Malloc'ed; of the stage OBJECT only: a JSON array with, of each kernel, "symbol", "params":
      * [{"name", "kind": as in mxgen/pack.h or "other", "type": LLVM's}, ..], "block": [x, y, z] as
-     * the function's attributes have it, or null, and "info" as the pack has it. Of what was wrapped
+     * the function's attributes have it, or null, "info" as the pack has it, and "cubin_info", that
+     * of the machine code, if there is a cubin. Of what was wrapped
      * for the host before, "params" are those of the wrapper and "is_wrapped" is true. */
     char *kernels_json;
 } mxgen_foreign_output;

@@ -143,6 +143,15 @@ static void read_figures(const char *log, const char *symbol, mxgen_resources *o
     out->lds_bytes = shared_bytes >= 0 || out->registers < 0 ? shared_bytes : 0;
 }
 
+void mxgen_ptxas_figures(const mxgen_target *target, const void *cubin, size_t cubin_bytes,
+                         const char *log, const char *symbol, mxgen_resources *out)
+{
+    mxgen_resources_read(target, cubin, cubin_bytes, symbol, out);
+    read_figures(log, symbol, out);
+    if (out->registers >= 0)
+        out->occupancy = mxgen_target_occupancy(target, out->registers);
+}
+
 static mx_status fill_info(const mxgen_spec *specs, size_t n_specs, const char *log,
                            const uint64_t *code_ids, mxgen_output *out, mx_error *err)
 {
@@ -154,10 +163,7 @@ static mx_status fill_info(const mxgen_spec *specs, size_t n_specs, const char *
     mx_status status = MX_OK;
     for (size_t i = 0; i < n_specs && status == MX_OK; i++) {
         mxgen_resources figures;
-        mxgen_resources_read(target, out->data, out->size_bytes, specs[i].symbol, &figures);
-        read_figures(log, specs[i].symbol, &figures);
-        if (figures.registers >= 0)
-            figures.occupancy = mxgen_target_occupancy(target, figures.registers);
+        mxgen_ptxas_figures(target, out->data, out->size_bytes, log, specs[i].symbol, &figures);
         status = mxgen_resources_json(&figures, &specs[i], code_ids[i], &out->info_json[i], err);
     }
     return status;
@@ -165,35 +171,43 @@ static mx_status fill_info(const mxgen_spec *specs, size_t n_specs, const char *
 
 /* ---- Assembling ---- */
 
+mx_status mxgen_ptxas_run(const mxgen_ptxas *ptxas, const mxgen_target *target, const void *ptx,
+                          size_t ptx_bytes, void **cubin, size_t *cubin_bytes, char **log,
+                          mx_error *err)
+{
+    mxgen_scratch scratch = {""};
+    char arch[40];
+    snprintf(arch, sizeof(arch), "-arch=%s", target->cpu);
+    const char *const argv[] = {ptxas->path, arch, "-v", "-o", "out.cubin", "in.ptx", NULL};
+    *log = NULL;
+    mx_status status = mxgen_scratch_create(&scratch, err);
+    if (status == MX_OK)
+        status = mxgen_scratch_write(&scratch, "in.ptx", ptx, ptx_bytes, err);
+    if (status == MX_OK)
+        status = mxgen_process_run(argv, &scratch, log, NULL, err);
+    if (status == MX_OK)
+        status = mxgen_scratch_read(&scratch, "out.cubin", cubin, cubin_bytes, err);
+    mxgen_scratch_destroy(&scratch);
+    return status;
+}
+
 mx_status mxgen_ptxas_assemble(const mxgen_ptxas *ptxas, const mxgen_spec *specs, size_t n_specs,
                                const mxgen_output *ptx, mxgen_output *cubin, mx_error *err)
 {
-    mxgen_scratch scratch = {""};
     mxgen_output made = {0};
     mx_error reason = {MX_OK, ""};
-    char arch[40], *log = NULL;
-    snprintf(arch, sizeof(arch), "-arch=%s", specs[0].target->cpu);
-    const char *const argv[] = {ptxas->path, arch, "-v", "-o", "out.cubin", "in.ptx", NULL};
-    mx_status status = mxgen_scratch_create(&scratch, err);
+    char *log = NULL;
+    mx_status status = mxgen_ptxas_run(ptxas, specs[0].target, ptx->data, ptx->size_bytes,
+                                       &made.data, &made.size_bytes, &log, &reason);
     if (status == MX_OK)
-        status = mxgen_scratch_write(&scratch, "in.ptx", ptx->data, ptx->size_bytes, err);
-    if (status != MX_OK)
-        goto out;
-    status = mxgen_process_run(argv, &scratch, &log, NULL, &reason);
-    if (status == MX_OK)
-        status = mxgen_scratch_read(&scratch, "out.cubin", &made.data, &made.size_bytes, &reason);
-    if (status != MX_OK) {
-        status = mx_fail(err, status, "kernel %s and the %zu others of its module: %.900s",
-                         specs[0].name, n_specs - 1, reason.message);
-        goto out;
-    }
-    status = fill_info(specs, n_specs, log, ptx->code_ids, &made, err);
-out:
+        status = fill_info(specs, n_specs, log, ptx->code_ids, &made, err);
+    else
+        mx_fail(err, status, "kernel %s and the %zu others of its module: %.900s", specs[0].name,
+                n_specs - 1, reason.message);
     if (status == MX_OK)
         *cubin = made;
     else
         mxgen_output_finish(&made);
     free(log);
-    mxgen_scratch_destroy(&scratch);
     return status;
 }

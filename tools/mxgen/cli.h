@@ -64,6 +64,11 @@ mx_status cli_select_dtypes(cli_selection *selection, const char *text, mx_error
 mx_status cli_select_layouts(cli_selection *selection, const char *text, mx_error *err);
 mx_status cli_select_profiles(cli_selection *selection, const char *text, mx_error *err);
 
+/* NVIDIA's assembler for those of the targets that have use for it (mxgen_ptxas_find), and a line
+ * on standard error where one is not used. */
+mx_status cli_find_ptxas(const cli_selection *selection, const char *wanted, mxgen_ptxas *out,
+                         mx_error *err);
+
 /* --param NAME=VALUE as given; names are owned. */
 typedef struct cli_params {
     char *names[MXGEN_MAX_PARAMS];

@@ -1,6 +1,7 @@
 /* Reads numbers, names and lists from the command line. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -314,6 +315,20 @@ mx_status cli_select_layouts(cli_selection *selection, const char *text, mx_erro
 mx_status cli_select_profiles(cli_selection *selection, const char *text, mx_error *err)
 {
     return cli_each_name(selection, text, cli_add_profile, err);
+}
+
+mx_status cli_find_ptxas(const cli_selection *selection, const char *wanted, mxgen_ptxas *out,
+                         mx_error *err)
+{
+    for (size_t i = 0; i < selection->n_targets; i++) {
+        if (strcmp(mxgen_target_kind(selection->targets[i]), "nvptx"))
+            continue;
+        mx_status status = mxgen_ptxas_find(wanted, out, err);
+        if (status == MX_OK && out->note[0])
+            fprintf(stderr, "mxgen: %s\n", out->note);
+        return status;
+    }
+    return MX_OK;
 }
 
 mx_status cli_params_add(cli_params *params, const char *text, mx_error *err)

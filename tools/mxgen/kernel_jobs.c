@@ -14,10 +14,10 @@
 
 #include "gen/mlir.h"
 
-/* What a child leaves in the file; the output's two parts follow. */
+/* What a child leaves in the file; the output's three parts follow. */
 typedef struct job_record {
     mx_error error;
-    size_t data_bytes, json_bytes;
+    size_t data_bytes, cubin_bytes, json_bytes;
 } job_record;
 
 /* ---- The child ---- */
@@ -42,7 +42,7 @@ static void write_all(const void *data, size_t size_bytes)
 /* LLVM's last words; it would abort. */
 static void on_fatal_error(const char *reason)
 {
-    job_record record = {{MX_OK, ""}, 0, 0};
+    job_record record = {{MX_OK, ""}, 0, 0, 0};
     mx_fail(&record.error, MX_ERR_INVALID, "%s: LLVM gives up: %s", result_label, reason);
     write_all(&record, sizeof(record));
     _exit(0);
@@ -66,16 +66,18 @@ static mx_status compile(const kernel_job *job, mxgen_foreign_output *output, mx
 
 static void run_child(const kernel_job *job)
 {
-    job_record record = {{MX_OK, ""}, 0, 0};
+    job_record record = {{MX_OK, ""}, 0, 0, 0};
     mxgen_foreign_output output = {0};
     result_fd = job->fd;
     result_label = job->input.label;
     LLVMInstallFatalErrorHandler(on_fatal_error);
     record.error.status = compile(job, &output, &record.error);
     record.data_bytes = output.size_bytes;
+    record.cubin_bytes = output.cubin_bytes;
     record.json_bytes = output.kernels_json ? strlen(output.kernels_json) : 0;
     write_all(&record, sizeof(record));
     write_all(output.data, record.data_bytes);
+    write_all(output.cubin, record.cubin_bytes);
     write_all(output.kernels_json, record.json_bytes);
     _exit(0);
 }
@@ -121,8 +123,12 @@ static mx_status read_result(kernel_job *job, mx_error *err)
         return mx_fail(err, record.error.status, "%s", record.error.message);
     job->output.data = read_part(job->fd, record.data_bytes, &offset);
     job->output.size_bytes = record.data_bytes;
+    if (record.cubin_bytes)
+        job->output.cubin = read_part(job->fd, record.cubin_bytes, &offset);
+    job->output.cubin_bytes = record.cubin_bytes;
     job->output.kernels_json = read_part(job->fd, record.json_bytes, &offset);
-    if (!job->output.data || !job->output.kernels_json)
+    if (!job->output.data || !job->output.kernels_json ||
+        (record.cubin_bytes && !job->output.cubin))
         return mx_fail(err, MX_ERR_NO_MEMORY, "%s: no memory for its code", job->input.label);
     return MX_OK;
 }

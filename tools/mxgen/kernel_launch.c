@@ -464,7 +464,7 @@ static json_t *block_texts(const json_t *block)
 }
 
 mx_status kernel_launch_json(const kernel_file *file, const kernel_launch *launch,
-                             const json_t *compiled, char **out, mx_error *err)
+                             const json_t *compiled, const json_t *info, char **out, mx_error *err)
 {
     json_t *inputs = launch->inputs ? json_incref(launch->inputs) : json_array();
     json_t *args = launch->inputs ? json_incref(launch->args) : json_array();
@@ -472,7 +472,6 @@ mx_status kernel_launch_json(const kernel_file *file, const kernel_launch *launc
     json_t *block = json_is_null(launch->block) && json_is_array(own_block)
                         ? block_texts(own_block)
                         : json_incref(launch->block);
-    const json_t *info = json_object_get(compiled, "info");
     json_int_t lds = json_integer_value(json_object_get(info, "lds_bytes"));
     mx_status status = MX_OK;
     if (launch->inputs)

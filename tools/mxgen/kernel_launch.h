@@ -22,8 +22,9 @@ mx_status kernel_launch_read(const kernel_file *file, const kernel_choice *choic
 void kernel_launch_finish(kernel_launch *launch); /* takes a zeroed one, too */
 
 /* The pack's `launch` of a compiled function, `compiled` being its member of the list that
- * gen/foreign.h has. The function must take what FILE.json says. */
+ * gen/foreign.h has, and `info` the figures of the form that is stored. The function must take what
+ * FILE.json says. */
 mx_status kernel_launch_json(const kernel_file *file, const kernel_launch *launch,
-                             const json_t *compiled, char **out, mx_error *err);
+                             const json_t *compiled, const json_t *info, char **out, mx_error *err);
 
 #endif

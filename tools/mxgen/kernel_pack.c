@@ -55,6 +55,7 @@ static mx_status ready(kernel_pack *w, size_t index, mxgen_stage stage, mx_error
         .size_bytes = v->text ? strlen(v->text) : w->file->text_bytes,
         .symbol = v->launch.symbol,
         .shared_bytes = v->launch.shared_bytes,
+        .ptxas = w->options->ptxas,
     };
     if (v->target->kind != MXGEN_HOST)
         memcpy(job->input.block, v->launch.block_size, sizeof(job->input.block));
@@ -132,16 +133,25 @@ static char *variant_name(const kernel_file *file, const kernel_choice *choice, 
     return name;
 }
 
+/* An object of a pack that has the kernels of one variant. */
+typedef struct object_form {
+    const char *target, *kind, *info_key;
+    const void *data;
+    size_t size_bytes;
+    int64_t id, rank;
+} object_form;
+
 static mx_status add_row(const kernel_pack *w, const variant *v, const json_t *compiled,
-                         int64_t object_id, int64_t rank, mxgen_pack_writer *writer, mx_error *err)
+                         const object_form *form, mxgen_pack_writer *writer, mx_error *err)
 {
+    const json_t *info_json = json_object_get(compiled, form->info_key);
     const char *symbol = json_string_value(json_object_get(compiled, "symbol"));
     const char *kernel = json_string_value(json_object_get(w->file->json, "kernel"));
     json_t *params_json = kernel_file_params(w->file, &v->choice);
     char *name = variant_name(w->file, &v->choice, kernel ? kernel : symbol), *launch = NULL;
     char *params = json_dumps(params_json, JSON_COMPACT);
     char *rules = json_dumps(v->launch.rules, JSON_COMPACT);
-    char *info = json_dumps(json_object_get(compiled, "info"), JSON_COMPACT);
+    char *info = json_dumps(info_json, JSON_COMPACT);
     mx_status status = name && params && rules && info ? MX_OK : fail_memory(err);
     if (status == MX_OK && json_is_true(json_object_get(compiled, "is_wrapped")))
         status =
@@ -150,14 +160,14 @@ static mx_status add_row(const kernel_pack *w, const variant *v, const json_t *c
                     "not packed: its arguments are not told apart",
                     w->file->path, symbol);
     if (status == MX_OK)
-        status = kernel_launch_json(w->file, &v->launch, compiled, &launch, err);
+        status = kernel_launch_json(w->file, &v->launch, compiled, info_json, &launch, err);
     const mxgen_pack_kernel row = {
-        .object_id = object_id,
-        .target = v->target->name,
+        .object_id = form->id,
+        .target = form->target,
         .kernel = kernel ? kernel : symbol,
         .name = name,
         .symbol = symbol,
-        .rank = rank,
+        .rank = form->rank,
         .params_json = params,
         .rules_json = rules,
         .launch_json = launch,
@@ -193,21 +203,49 @@ static int64_t rank_of(const kernel_pack *w, size_t index)
     return rank;
 }
 
+static mx_status add_form(const kernel_pack *w, const variant *v, const json_t *kernels,
+                          object_form *form, mxgen_pack_writer *writer, kernel_pack_stats *stats,
+                          mx_error *err)
+{
+    mx_status status = mxgen_pack_writer_object(writer, form->target, form->kind, form->data,
+                                                form->size_bytes, &form->id, err);
+    for (size_t i = 0; i < json_array_size(kernels) && status == MX_OK; i++)
+        status = add_row(w, v, json_array_get(kernels, i), form, writer, err);
+    stats->n_objects += status == MX_OK;
+    return status;
+}
+
+/* NVIDIA's machine code goes under the target's name, its PTX beside it. */
 static mx_status add_object(const kernel_pack *w, size_t index, mxgen_pack_writer *writer,
                             kernel_pack_stats *stats, mx_error *err)
 {
     const variant *v = &w->variants[index];
     const mxgen_foreign_output *output = &w->jobs[index].output;
     json_t *kernels = json_loads(output->kernels_json, 0, NULL);
-    int64_t object_id = 0;
-    mx_status status = mxgen_pack_writer_object(writer, v->target->name, object_kind(v->target),
-                                                output->data, output->size_bytes, &object_id, err);
-    for (size_t i = 0; i < json_array_size(kernels) && status == MX_OK; i++) {
-        status =
-            add_row(w, v, json_array_get(kernels, i), object_id, rank_of(w, index), writer, err);
-        stats->n_variants += status == MX_OK;
+    char ptx_name[32];
+    object_form form = {.target = v->target->name,
+                        .kind = object_kind(v->target),
+                        .info_key = "info",
+                        .data = output->data,
+                        .size_bytes = output->size_bytes,
+                        .rank = rank_of(w, index)};
+    object_form cubin = {.target = v->target->name,
+                         .kind = MXPACK_KIND_CUBIN,
+                         .info_key = "cubin_info",
+                         .data = output->cubin,
+                         .size_bytes = output->cubin_bytes,
+                         .rank = form.rank};
+    mx_status status = MX_OK;
+    if (output->cubin) {
+        status = add_form(w, v, kernels, &cubin, writer, stats, err);
+        stats->n_cubins += status == MX_OK;
+        mxgen_target_ptx_name(v->target, ptx_name, sizeof(ptx_name));
+        form.target = ptx_name;
     }
-    stats->n_objects += status == MX_OK;
+    if (status == MX_OK)
+        status = add_form(w, v, kernels, &form, writer, stats, err);
+    if (status == MX_OK)
+        stats->n_variants += json_array_size(kernels);
     json_decref(kernels);
     return status;
 }

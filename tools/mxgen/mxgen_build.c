@@ -10,11 +10,12 @@
 #include "cli.h"
 #include "kernel_pack.h"
 
-enum { BUILD_MOST_FILES = 64 };
+enum { BUILD_MOST_FILES = 64, BUILD_MOST_PARAMS = 12 };
 
 typedef struct build_args {
     const char *files[BUILD_MOST_FILES + 1]; /* one more than allowed, so that it is noticed */
-    size_t n_files;
+    const char *params[BUILD_MOST_PARAMS + 1];
+    size_t n_files, n_params;
     const char *targets, *ops, *formats, *dtypes, *layouts, *profiles, *max_rank, *threads, *ptxas,
         *codegen, *comgr, *output;
 } build_args;
@@ -42,6 +43,8 @@ static const struct argp_option build_options[] = {
     {"layout", BUILD_LAYOUT, "flat|rows|tiles|general|pair[,..]", 0, "Layouts; default: all", 0},
     {"profile", BUILD_PROFILE, "packed|demoted-255[,..]", 0,
      "Profiles (of qdq; the others have packed only); default: all", 0},
+    {"param", 'p', "NAME=VALUE", 0,
+     "The value of ${NAME} in the files, as for mxgen compile; may be repeated", 0},
     {"max-rank", BUILD_MAX_RANK, "N", 0, "Only the N best variants of each kind; default: all", 0},
     {"jobs", 'j', "N", 0, "Threads; default: one a core", 0},
     {"ptxas", BUILD_PTXAS, "PATH|off", 0,
@@ -62,6 +65,10 @@ static error_t build_parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 't':
         args->targets = arg;
+        return 0;
+    case 'p':
+        if (args->n_params <= BUILD_MOST_PARAMS)
+            args->params[args->n_params++] = arg;
         return 0;
     case BUILD_OP:
         args->ops = arg;
@@ -103,6 +110,10 @@ static error_t build_parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (args->n_files > BUILD_MOST_FILES)
             argp_error(state, "more than %d files", BUILD_MOST_FILES);
+        if (args->n_params > BUILD_MOST_PARAMS)
+            argp_error(state, "more than %d parameters", BUILD_MOST_PARAMS);
+        if (args->n_params && !args->n_files)
+            argp_error(state, "--param is for kernel files, and there is none");
         if (!args->output)
             argp_error(state, "-o FILE is missing");
         return 0;
@@ -134,21 +145,6 @@ static mx_status build_select(const build_args *args, cli_selection *selection, 
     for (size_t i = 0; !args->targets && i < mxgen_target_count() && i < CLI_MAX_TARGETS; i++)
         selection->targets[selection->n_targets++] = mxgen_target_at(i);
     return status;
-}
-
-/* Looks only where some target needs it. */
-static mx_status build_find_ptxas(const cli_selection *selection, const char *wanted,
-                                  mxgen_ptxas *out, mx_error *err)
-{
-    for (size_t i = 0; i < selection->n_targets; i++) {
-        if (strcmp(mxgen_target_kind(selection->targets[i]), "nvptx"))
-            continue;
-        mx_status status = mxgen_ptxas_find(wanted, out, err);
-        if (status == MX_OK && out->note[0])
-            fprintf(stderr, "mxgen: %s\n", out->note);
-        return status;
-    }
-    return MX_OK;
 }
 
 /* Looks only where some target needs it. What comgr cannot do is told before long work. */
@@ -197,7 +193,8 @@ static mx_status build_compile_files(const build_args *args, const kernel_pack_o
 {
     mx_status status = MX_OK;
     for (size_t i = 0; i < args->n_files && status == MX_OK; i++) {
-        status = kernel_file_open(args->files[i], NULL, 0, &files->files[i], err);
+        status =
+            kernel_file_open(args->files[i], args->params, args->n_params, &files->files[i], err);
         if (status == MX_OK)
             files->n++;
         if (status == MX_OK)
@@ -269,7 +266,7 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
     if (status == MX_OK)
         status = cli_check_output(args.output, err);
     if (status == MX_OK)
-        status = build_find_ptxas(&selection, args.ptxas, &ptxas, err);
+        status = cli_find_ptxas(&selection, args.ptxas, &ptxas, err);
     mxgen_comgr comgr = {.helper = ""};
     if (status == MX_OK)
         status = build_find_comgr(&selection, &args, &comgr, err);
@@ -283,6 +280,7 @@ mx_status cli_build(int argc, char **argv, mx_error *err)
         .n_parallel = n_threads     ? (size_t)n_threads
                       : n_cores > 0 ? (size_t)n_cores
                                     : 1,
+        .ptxas = &ptxas,
     };
     static build_files files;
     status = build_compile_files(&args, &file_options, &files, err);

@@ -12,13 +12,19 @@
 #include "kernel_check.h"
 #include "kernel_pack.h"
 
-enum { COMPILE_LDS = 256, COMPILE_CHECK, COMPILE_MOST_FILES = 64, COMPILE_MOST_PARAMS = 12 };
+enum {
+    COMPILE_LDS = 256,
+    COMPILE_CHECK,
+    COMPILE_PTXAS,
+    COMPILE_MOST_FILES = 64,
+    COMPILE_MOST_PARAMS = 12
+};
 
 typedef struct compile_args {
     const char *files[COMPILE_MOST_FILES + 1]; /* one more than allowed, so that it is noticed */
     const char *params[COMPILE_MOST_PARAMS + 1];
     size_t n_files, n_params;
-    const char *targets, *stage, *lds, *check, *threads, *output;
+    const char *targets, *stage, *lds, *check, *threads, *ptxas, *output;
 } compile_args;
 
 static const struct argp_option compile_options[] = {
@@ -30,6 +36,8 @@ static const struct argp_option compile_options[] = {
     {"check", COMPILE_CHECK, "DEVICE", 0,
      "Run the kernels there, and FILE.json's \"check\" on what they did", 0},
     {"stage", 's', "llvm|asm", 0, "Show the code instead, for one target", 0},
+    {"ptxas", COMPILE_PTXAS, "PATH|off", 0,
+     "NVIDIA's assembler, for machine code besides PTX; default: as for mxgen build", 0},
     {"jobs", 'j', "N", 0, "Compilations at once; default: one a core", 0},
     {"output", 'o', "FILE", 0, "The pack (required), or where to show the code", 0},
     {0},
@@ -51,6 +59,9 @@ static error_t compile_parse(int key, char *arg, struct argp_state *state)
         return 0;
     case COMPILE_CHECK:
         args->check = arg;
+        return 0;
+    case COMPILE_PTXAS:
+        args->ptxas = arg;
         return 0;
     case 's':
         args->stage = arg;
@@ -117,16 +128,18 @@ static mx_status compile_pack(const compile_args *args, const kernel_pack_option
     struct timespec begin, end;
     mxgen_pack_writer *writer = NULL;
     kernel_pack_stats stats = {0};
-    char size[32];
+    char size[32], others[64] = "";
     struct stat file = {0};
     clock_gettime(CLOCK_MONOTONIC, &begin);
     mx_status status = cli_check_output(args->output, err);
     if (status == MX_OK)
         status = mxgen_pack_writer_create(&writer, err);
-    if (status == MX_OK)
-        status = mxgen_pack_meta(writer, "", err);
     for (size_t i = 0; i < args->n_files && status == MX_OK; i++)
         status = compile_one(args, args->files[i], options, writer, &stats, err);
+    if (stats.n_cubins)
+        snprintf(others, sizeof(others), ", ptxas %s", options->ptxas->version);
+    if (status == MX_OK)
+        status = mxgen_pack_meta(writer, others, err);
     if (status == MX_OK)
         status = mxgen_pack_writer_save(writer, args->output, err);
     mxgen_pack_writer_destroy(writer);
@@ -134,9 +147,12 @@ static mx_status compile_pack(const compile_args *args, const kernel_pack_option
         return status;
     clock_gettime(CLOCK_MONOTONIC, &end);
     cli_format_bytes(stat(args->output, &file) ? 0 : (double)file.st_size, size, sizeof(size));
-    printf("%s: %s, %zu kernels, %zu objects, %.2f s\n", args->output, size, stats.n_variants,
+    printf("%s: %s, %zu kernels, %zu objects, %.2f s", args->output, size, stats.n_variants,
            stats.n_objects,
            (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
+    if (stats.n_cubins)
+        printf(", %zu of the objects by ptxas %s", stats.n_cubins, options->ptxas->version);
+    printf("\n");
     return args->check ? check_pack(args, err) : MX_OK;
 }
 
@@ -187,11 +203,15 @@ mx_status cli_compile(int argc, char **argv, mx_error *err)
         status = cli_parse_int("--lds", args.lds, 0, 1 << 20, &lds, err);
     if (status == MX_OK && args.threads)
         status = cli_parse_int("--jobs", args.threads, 1, 1024, &n_parallel, err);
+    mxgen_ptxas ptxas = {.path = ""};
+    if (status == MX_OK && !args.stage)
+        status = cli_find_ptxas(&selection, args.ptxas, &ptxas, err);
     if (status != MX_OK)
         return status;
     const kernel_pack_options options = {.targets = selection.targets,
                                          .n_targets = selection.n_targets,
                                          .shared_bytes = lds,
+                                         .ptxas = &ptxas,
                                          .n_parallel = n_parallel > 0 ? (size_t)n_parallel : 1};
     return args.stage ? compile_show(&args, &options, err) : compile_pack(&args, &options, err);
 }

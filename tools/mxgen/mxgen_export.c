@@ -61,7 +61,8 @@ static const char export_note[] =
     "the\n"
     "constant 1 (\"constexpr\"); a kernel serves all divisibilities of the others. A folder has "
     "the\n"
-    "object and the metadata that Triton's cache keeps. Grid: ceil(n_blocks / 64), 4 warps. There is\n"
+    "object and the metadata that Triton's cache keeps. Grid: ceil(n_blocks / 64), 4 warps. There "
+    "is\n"
     "none for calls in which n_blocks or last is 1.\n"
     "\n"
     "With Triton's loader and launcher, from Python (the package mxrt of mxgen):\n"
@@ -255,14 +256,8 @@ mx_status cli_export(int argc, char **argv, mx_error *err)
     mxgen_ptxas ptxas = {.path = ""};
     mx_status status =
         cli_select_targets(&selection, args.targets ? args.targets : "amdgpu,nvptx", err);
-    for (size_t i = 0; i < selection.n_targets && status == MX_OK; i++) {
-        if (selection.targets[i]->kind != MXGEN_NVPTX)
-            continue;
-        status = mxgen_ptxas_find(args.ptxas, &ptxas, err);
-        if (status == MX_OK && ptxas.note[0])
-            fprintf(stderr, "mxgen: %s\n", ptxas.note);
-        break;
-    }
+    if (status == MX_OK)
+        status = cli_find_ptxas(&selection, args.ptxas, &ptxas, err);
     if (status == MX_OK)
         status = export_make_folder(args.triton, err);
     for (size_t i = 0; i < selection.n_targets && status == MX_OK; i++)
