@@ -380,7 +380,7 @@ START_TEST(checked)
     cli_run_finish(&run);
     write_text("t.json", CHECKED("echo off by one; exit 3"));
     mxgen_fails("compile @t.ll --target host-x86-64-v3 --check host -o @p",
-                "f_LOOPS_2 is wrong, says its check: off by one");
+                "f_LOOPS_2 is wrong, says \"check\" of");
     write_text("t.json", CHECKED("no-such-program"));
     mxgen_fails("compile @t.ll --target host-x86-64-v3 --check host -o @p", "no-such-program");
 }

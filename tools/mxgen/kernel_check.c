@@ -1,17 +1,13 @@
 #include "kernel_check.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <mxgen/error.h>
 #include <mxgen/kernel.h>
 
-#include "gen/process.h"
+#include "judge.h"
 
-enum { MOST_ARGS = 64, MOST_WORDS = 32 };
+enum { MOST_ARGS = 64 };
 
 typedef struct checking {
     const kernel_file *file;
@@ -93,79 +89,32 @@ static mx_status upload(checking *c)
     return status;
 }
 
-/* ---- The command's folder ---- */
+/* ---- Judging ---- */
 
-static mx_status write_pointer(const checking *c, const mxgen_scratch *scratch, size_t index)
+/* What the pointers' memory is now, to what it was before. */
+static mx_status judge_variant(const checking *c, const char *variant)
 {
-    char name[200];
-    size_t size_bytes = (size_t)c->bytes[index];
-    unsigned char *after = malloc(size_bytes);
-    if (!after)
-        return mx_fail(c->err, MX_ERR_NO_MEMORY, "no memory for %zu bytes", size_bytes);
-    mx_status status =
-        mxrt_device_download(c->device, after, c->args[index].value.pointer, size_bytes, c->err);
-    snprintf(name, sizeof(name), "%.150s.in", c->info.inputs[index].name);
-    if (status == MX_OK)
-        status = mxgen_scratch_write(scratch, name, c->before[index], size_bytes, c->err);
-    snprintf(name, sizeof(name), "%.150s.out", c->info.inputs[index].name);
-    if (status == MX_OK)
-        status = mxgen_scratch_write(scratch, name, after, size_bytes, c->err);
-    free(after);
-    return status;
-}
-
-static mx_status write_folder(const checking *c, const mxgen_scratch *scratch, const char *variant)
-{
-    json_t *json = json_deep_copy(json_object_get(c->check, "args"));
-    json_object_set_new(json, "variant", json_string(variant));
-    char *text = json_dumps(json, JSON_COMPACT);
-    mx_status status = text ? mxgen_scratch_write(scratch, "args.json", text, strlen(text), c->err)
-                            : mx_fail(c->err, MX_ERR_NO_MEMORY, "out of memory");
-    json_decref(json);
-    free(text);
+    judge_memory memory[MOST_ARGS];
+    void *after[MOST_ARGS] = {NULL};
+    size_t n = 0;
+    mx_status status = MX_OK;
     for (size_t i = 0; i < c->info.n_inputs && status == MX_OK; i++) {
-        if (c->before[i])
-            status = write_pointer(c, scratch, i);
+        size_t size_bytes = (size_t)c->bytes[i];
+        if (!c->before[i])
+            continue;
+        if (!(after[n] = malloc(size_bytes)))
+            status = mx_fail(c->err, MX_ERR_NO_MEMORY, "no memory for %zu bytes", size_bytes);
+        else
+            status = mxrt_device_download(c->device, after[n], c->args[i].value.pointer, size_bytes,
+                                          c->err);
+        memory[n] = (judge_memory){c->info.inputs[i].name, c->before[i], after[n], size_bytes};
+        n++;
     }
-    return status;
-}
-
-/* The path of a file beside FILE.json; the word itself if there is none. malloc'ed. */
-static char *beside(const checking *c, const char *word)
-{
-    char *path = NULL, *absolute = NULL;
-    const char *slash = strrchr(c->file->json_path, '/');
-    int folder = slash ? (int)(slash - c->file->json_path + 1) : 0;
-    if (asprintf(&path, "%.*s%s", folder, c->file->json_path, word) < 0)
-        return NULL;
-    if (!access(path, R_OK))
-        absolute = realpath(path, NULL);
-    free(path);
-    return absolute ? absolute : strdup(word);
-}
-
-static mx_status run_command(const checking *c, const mxgen_scratch *scratch, const char *variant)
-{
-    const json_t *command = json_object_get(c->check, "command");
-    const char *argv[MOST_WORDS + 2] = {"/usr/bin/env"};
-    char *words[MOST_WORDS] = {NULL}, *log = NULL;
-    size_t n = json_array_size(command);
-    int code = -1;
-    mx_error reason = {MX_OK, ""};
-    if (n < 1 || n > MOST_WORDS)
-        return mx_fail(c->err, MX_ERR_INVALID, "%s: check: \"command\" must be a list of 1 to %d",
-                       c->file->json_path, MOST_WORDS);
-    for (size_t i = 0; i < n; i++) {
-        const char *word = json_string_value(json_array_get(command, i));
-        argv[1 + i] = words[i] = beside(c, word ? word : "");
-    }
-    mx_status status = mxgen_process_run(argv, scratch, &log, &code, &reason);
-    if (status != MX_OK)
-        status = mx_fail(c->err, MX_ERR_INVALID, "%s: %s is wrong, says its check: %.700s",
-                         c->file->path, variant, code > 0 && log ? log : reason.message);
-    free(log);
+    if (status == MX_OK)
+        status = judge_run(c->check, c->file->json_path, json_object_get(c->check, "args"), variant,
+                           memory, n, c->err);
     for (size_t i = 0; i < n; i++)
-        free(words[i]);
+        free(after[i]);
     return status;
 }
 
@@ -176,7 +125,6 @@ static mx_status check_variant(checking *c, const char *name, size_t *n)
     const mxrt_kernel *variant;
     mxrt_kernel_plan plan;
     mx_error reason;
-    mxgen_scratch scratch = {""};
     mx_status status = mxrt_kernel_find(c->device, name, &variant, c->err);
     if (status != MX_OK)
         return status;
@@ -188,13 +136,9 @@ static mx_status check_variant(checking *c, const char *name, size_t *n)
     if ((status = upload(c)) != MX_OK ||
         (status = mxrt_kernel_launch(variant, NULL, c->args, c->info.n_inputs, NULL, c->err)) !=
             MX_OK ||
-        (status = mxrt_device_synchronize(c->device, NULL, c->err)) != MX_OK ||
-        (status = mxgen_scratch_create(&scratch, c->err)) != MX_OK)
+        (status = mxrt_device_synchronize(c->device, NULL, c->err)) != MX_OK)
         return status;
-    status = write_folder(c, &scratch, name);
-    if (status == MX_OK)
-        status = run_command(c, &scratch, name);
-    mxgen_scratch_destroy(&scratch);
+    status = judge_variant(c, name);
     *n += status == MX_OK;
     return status;
 }

@@ -2,15 +2,12 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <mxgen/error.h>
+
+#include "mxrt_watch.h"
 
 /* ---- Options ---- */
 
@@ -256,8 +253,9 @@ static void hear_size(tune_problem *problem, const char *rest)
         problem->bytes = bytes;
 }
 
-static void hear(talk *t, char *line)
+static void hear(void *user, char *line)
 {
+    talk *t = user;
     tune_problem *problem = &t->problems[t->at < t->n ? t->at : t->n - 1];
     char *rest = line, *kind = strsep(&rest, " ");
     if (!strcmp(kind, "Z"))
@@ -284,42 +282,21 @@ static void hear(talk *t, char *line)
         hear_result(problem, kind, rest);
 }
 
-/* Reads lines until the child ends or is silent for too long. Returns 0 if it was silent. */
-static int listen_to(talk *t, int fd)
+static double silence_s(void *user)
 {
-    char buffer[8192];
-    size_t used = 0;
-    for (;;) {
-        double limit_s = t->options->limit_s + (t->current[0] ? 0 : PREPARE_S);
-        struct pollfd at = {.fd = fd, .events = POLLIN};
-        int ready = poll(&at, 1, (int)(1000 * limit_s));
-        if (ready < 0 && errno == EINTR)
-            continue;
-        if (ready == 0)
-            return 0;
-        ssize_t n = read(fd, buffer + used, sizeof(buffer) - 1 - used);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return 1;
-        used += (size_t)n;
-        buffer[used] = 0;
-        char *line = buffer, *end;
-        while ((end = strchr(line, '\n'))) {
-            *end = 0;
-            hear(t, line);
-            line = end + 1;
-        }
-        used = strlen(line);
-        memmove(buffer, line, used + 1);
-        if (used == sizeof(buffer) - 1)
-            used = 0; /* no line of ours */
-    }
+    const talk *t = user;
+    return t->options->limit_s + (t->current[0] ? 0 : PREPARE_S);
+}
+
+static int work(void *user, FILE *out)
+{
+    const talk *t = user;
+    return tune_child(t->options, t->problems, t->at, t->n, t->deadline, out);
 }
 
 /* A child has ended before everything was done: what it was at is given up, and what comes after
  * it goes on in the next one. */
-static void take_loss(talk *t, int answered, int wait_status)
+static void take_loss(talk *t, const tool_watch_end *end)
 {
     tune_problem *problem = &t->problems[t->at];
     tune_result *lost = t->current[0] ? result_of(problem, t->current) : NULL;
@@ -327,53 +304,26 @@ static void take_loss(talk *t, int answered, int wait_status)
         return; /* with the reason in the note of a variant */
     if (lost && !lost->note[0] && !problem->error[0]) {
         lost->samples = 0;
-        if (answered && WIFSIGNALED(wait_status))
-            snprintf(lost->note, sizeof(lost->note), "crashed (signal %d)", WTERMSIG(wait_status));
-        else if (answered)
-            snprintf(lost->note, sizeof(lost->note), "crashed (exit status %d)",
-                     WEXITSTATUS(wait_status));
-        else
-            snprintf(lost->note, sizeof(lost->note), "no answer in %.0f s", t->options->limit_s);
+        watch_describe(end, t->options->limit_s, lost->note, sizeof(lost->note));
         return;
     }
     if (!problem->error[0])
         snprintf(problem->error, sizeof(problem->error), "%s while no kernel of it ran",
-                 answered ? "the process ended" : "no answer");
+                 end->was_silent ? "no answer" : "the process ended");
     end_problem(t);
 }
 
 /* The child has the device to itself: what it leaves behind when killed goes with it. */
 static mx_status run_child(talk *t, mx_error *err)
 {
-    int ends[2], wait_status = 0;
-    if (pipe(ends))
-        return mx_fail(err, MX_ERR_IO, "no pipe: %s", strerror(errno));
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid < 0) {
-        close(ends[0]);
-        close(ends[1]);
-        return mx_fail(err, MX_ERR_IO, "no process: %s", strerror(errno));
-    }
-    if (pid == 0) {
-        close(ends[0]);
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a kernel that hangs would outlive us */
-        FILE *out = fdopen(ends[1], "w");
-        _exit(out ? tune_child(t->options, t->problems, t->at, t->n, t->deadline, out)
-                  : TOOL_EXIT_FAILURE);
-    }
-    close(ends[1]);
+    const tool_watch watch = {.work = work, .hear = hear, .limit_s = silence_s, .user = t};
+    tool_watch_end end;
     t->current[0] = 0;
     t->is_fresh_asked = 0;
-    int answered = listen_to(t, ends[0]);
-    if (!answered)
-        kill(pid, SIGKILL);
-    close(ends[0]);
-    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR)
-        ;
-    if (!t->is_done && !t->fatal[0] && t->at < t->n)
-        take_loss(t, answered, wait_status);
-    return MX_OK;
+    mx_status status = watch_run(&watch, &end, err);
+    if (status == MX_OK && !t->is_done && !t->fatal[0] && t->at < t->n)
+        take_loss(t, &end);
+    return status;
 }
 
 /* ---- All ---- */
