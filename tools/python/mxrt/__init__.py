@@ -30,12 +30,12 @@ if importlib.util.find_spec("torch"):
     from ._gemm import grouped_gemm, grouped_linear
 
     __all__ += ["grouped_gemm", "grouped_linear"]
-    _is_torch = _torch_module.is_tensor
+    _Tensor = _torch_module.Tensor
 else:
     _torch = None
 
-    def _is_torch(_x):
-        return False
+    class _Tensor:
+        """What no object is an instance of."""
 
 
 def _numpy_side(x):
@@ -58,7 +58,7 @@ def _numpy_side(x):
 
 
 def _side(x):
-    return (_torch, x) if _is_torch(x) else _numpy_side(x)
+    return (_torch, x) if isinstance(x, _Tensor) else _numpy_side(x)
 
 
 def add_pack(path):
@@ -77,7 +77,9 @@ def convert_to_mx(data_hp, target_dtype, axis=-1):
 
     Any strides; n_blocks is the number of rows, where `axis` lies last, times ceil(size / 16).
     """
-    side, data_hp = _side(data_hp)
+    if isinstance(data_hp, _Tensor):
+        return _torch.convert_to_mx(data_hp, target_dtype, axis)
+    side, data_hp = _numpy_side(data_hp)
     return side.convert_to_mx(data_hp, target_dtype, axis)
 
 
@@ -117,7 +119,7 @@ def ocp_dequantize(data, scales, format, out_dtype, out_shape, axis=-1, two_d=Fa
     side, data = _side(data)
     scales = _side(scales)[1]
     return side.ocp_dequantize(data, scales, format, out_dtype, out_shape, axis,
-                               _formats.ocp_options(two_d=two_d))
+                               _formats.BACK_OPTIONS[bool(two_d)])
 
 
 def ocp_qdq(x, format, axis=-1, profile="alto", **options):

@@ -27,15 +27,24 @@ GEMM_STATUS = {1: "they decrease", 2: "they lie outside the rows",
 SCALE_RULES = {"floor": 0, "even": 1, "ceil": 2, "rceil": 3}
 ROUNDINGS = {"even": 0, "up": 1, "stochastic": 2}
 FLAGS = ("plus_zero", "nan_scale", "overflow", "two_d", "hadamard")
+# Options are a tuple of mx_ocp_options' fields in this order: a part of a key.
+FIELDS = ("scale_rule", "rounding", "seed", "zero_byte", "min_byte", "min_amax", *FLAGS)
+SEED, FIRST_FLAG, TWO_D = FIELDS.index("seed"), FIELDS.index(FLAGS[0]), FIELDS.index("two_d")
 _PLAIN = {"scale_rule": 1, "rounding": 0, "seed": 0, "zero_byte": 0, "min_byte": 0,
           "min_amax": 0.0, **dict.fromkeys(FLAGS, 0)}
+
+
+def _preset(**changes):
+    return tuple({**_PLAIN, **changes}.values())
+
+
 OCP_PROFILES = {
-    "alto": {**_PLAIN, "zero_byte": 1, "min_byte": 1},
-    "ocp": {**_PLAIN, "scale_rule": 0, "nan_scale": 1},
-    "primus": _PLAIN,
-    "te-rocm": {**_PLAIN, "zero_byte": 127, "rounding": 1, "plus_zero": 1},
-    "rceil": {**_PLAIN, "scale_rule": 3, "nan_scale": 1},
-    "a8": {**_PLAIN, "scale_rule": 3, "zero_byte": 19, "min_amax": 1e-30},
+    "alto": _preset(zero_byte=1, min_byte=1),
+    "ocp": _preset(scale_rule=0, nan_scale=1),
+    "primus": _preset(),
+    "te-rocm": _preset(zero_byte=127, rounding=1, plus_zero=1),
+    "rceil": _preset(scale_rule=3, nan_scale=1),
+    "a8": _preset(scale_rule=3, zero_byte=19, min_amax=1e-30),
 }
 
 
@@ -65,17 +74,24 @@ def _number(name, value):
 
 
 def ocp_options(profile="alto", **changes):
-    """The fields of mx_ocp_options by name: those of a profile, with changes."""
-    options = dict(choose(OCP_PROFILES, profile, "profile"))
+    """The options of a profile, with changes."""
+    options = choose(OCP_PROFILES, profile, "profile")
+    if not changes:
+        return options
+    options = list(options)
     for name, value in changes.items():
-        if name not in options:
-            raise TypeError(f"{name} is no option; there are {', '.join(options)}")
-        options[name] = _number(name, value)
-    return options
+        if name not in FIELDS:
+            raise TypeError(f"{name} is no option; there are {', '.join(FIELDS)}")
+        options[FIELDS.index(name)] = _number(name, value)
+    return tuple(options)
+
+
+# What dequantising needs to know, by whether scales are two-dimensional.
+BACK_OPTIONS = (ocp_options(), ocp_options(two_d=True))
 
 
 def ocp_struct(options):
-    return OcpOptions(**options)
+    return OcpOptions(**dict(zip(FIELDS, options)))
 
 
 def axis_within(axis, ndim, what="the tensor"):

@@ -61,7 +61,7 @@ def qdq(x, format, axis=-1, profile="packed"):
 def ocp_quantize(x, format, axis, options):
     number, block_bytes = formats.choose(formats.OCP, format, "format")
     _dtype_name(x.dtype, ("float32", "bfloat16", "float16"), "x")
-    data_shape, scales_shape = formats.ocp_shapes(x.shape, axis, block_bytes, options["two_d"])
+    data_shape, scales_shape = formats.ocp_shapes(x.shape, axis, block_bytes, options[formats.TWO_D])
     data, scales = numpy.empty(data_shape, numpy.uint8), numpy.empty(scales_shape, numpy.uint8)
     _run("mxrt_ocp_quantize", (number, formats.ocp_struct(options), axis), x, data, scales)
     return data, scales
@@ -74,7 +74,7 @@ def ocp_dequantize(data, scales, format, out_dtype, out_shape, axis, options):
         _dtype_name(array.dtype, ("uint8",), name)
     out_shape = tuple(out_shape)
     formats.check_ocp(data.shape, scales.shape, format, block_bytes, out_shape, axis,
-                      options["two_d"])
+                      options[formats.TWO_D])
     y = numpy.empty(formats.swapped(out_shape, axis), out_dtype).swapaxes(axis, -1)
     _run("mxrt_ocp_dequantize", (number, formats.ocp_struct(options), axis), data, scales, y)
     return y

@@ -21,6 +21,7 @@ _MAX_PLANS = 4096
 
 _SCHEME = "hip" if torch.version.hip else "cuda"
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_empty_like = torch.empty_like
 
 
 # ---- What is checked before libmxrt is asked ----
@@ -40,6 +41,8 @@ def check_out_dtype(dtype, dtypes):
 
 
 def _shape_of(out_shape):
+    if isinstance(out_shape, tuple):
+        return out_shape
     try:
         return tuple(out_shape)
     except TypeError:
@@ -146,7 +149,7 @@ def _qdq(x, format, axis, profile):
 
 
 def _ocp_to(x, format, axis, options):
-    shapes = _prepare_ocp(x, format, axis, options["two_d"])
+    shapes = _prepare_ocp(x, format, axis, options[formats.TWO_D])
     data, scales = (torch.empty(shape, dtype=torch.uint8, device=x.device) for shape in shapes)
     _call("mxrt_ocp_quantize", (formats.OCP[format][0], formats.ocp_struct(options), axis), [x],
           [data, scales])
@@ -154,7 +157,7 @@ def _ocp_to(x, format, axis, options):
 
 
 def _ocp_from(data, scales, format, out_dtype, out_shape, axis, options):
-    shape = _prepare_ocp_from(data, scales, format, out_dtype, out_shape, axis, options["two_d"])
+    shape = _prepare_ocp_from(data, scales, format, out_dtype, out_shape, axis, options[formats.TWO_D])
     y = torch.empty(shape, dtype=out_dtype, device=data.device).transpose(axis, -1)
     _call("mxrt_ocp_dequantize", (formats.OCP[format][0], formats.ocp_struct(options), axis),
           [data, scales], [y])
@@ -162,7 +165,7 @@ def _ocp_from(data, scales, format, out_dtype, out_shape, axis, options):
 
 
 def _ocp_qdq(x, format, axis, options):
-    _prepare_ocp(x, format, axis, options["two_d"])
+    _prepare_ocp(x, format, axis, options[formats.TWO_D])
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     _call("mxrt_ocp_qdq", (formats.OCP[format][0], formats.ocp_struct(options), axis), [x], [y])
     return y
@@ -170,15 +173,33 @@ def _ocp_qdq(x, format, axis, options):
 
 # ---- GPUs: a call that was made before is a look-up and a launch ----
 
+def _without_memory(x):
+    """Of the same geometry, for empty_like, which is the quickest way to make a tensor."""
+    if x is None:
+        return None
+    like = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+    like.untyped_storage().resize_(0)
+    return like
+
+
+def _no_stream(_index):
+    return None
+
+
+def _current_stream(index):
+    return torch.cuda.current_stream(index).cuda_stream
+
+
 class _Plan:
-    """A plan of libmxrt and the shapes to allocate for its results."""
+    """A plan of libmxrt, and tensors that are like its results."""
 
-    __slots__ = ("handle", "shape", "scales_shape", "swaps", "destroy")
+    __slots__ = ("handle", "run", "like", "scales_like", "stream", "index", "destroy")
 
-    def __init__(self, handle, destroy, shape, scales_shape, swaps):
-        self.handle, self.destroy = handle, destroy
-        self.shape, self.scales_shape = shape, scales_shape
-        self.swaps = swaps  # whether the result is a transposed view of what is allocated
+    def __init__(self, handle, run, y, scales):
+        self.handle, self.run, self.destroy = handle, run, runtime.locked.mxrt_plan_destroy
+        self.like, self.scales_like = _without_memory(y), _without_memory(scales)
+        self.stream = (_raw_stream or _current_stream) if y.is_cuda else _no_stream
+        self.index = y.device.index
 
 
 def keep_plan(key, plan):
@@ -190,120 +211,130 @@ def keep_plan(key, plan):
     runtime.plans[key] = plan
 
 
-def _plan(key, op, format, profile, axis, x, y, shape, scales=None, options=None):
+def _plan(key, op, format, profile, axis, x, y, scales=None, options=None):
     """Plans the call that has just been made on x and y; what cannot be planned stays slow."""
     handle, device = runtime.device(uri(x.device))
     request = lib.PlanRequest(op=op, format=format, profile=profile, axis=axis,
                               in_=ctypes.pointer(dl_tensor(x, device)),
                               out=ctypes.pointer(dl_tensor(y, device)))
+    run = runtime.locked.mxrt_plan_run
     if scales is not None:
         request.scales = ctypes.pointer(dl_tensor(scales, device))
+        run = runtime.locked.mxrt_plan_run_scaled
     if options is not None:
         request.options = ctypes.pointer(formats.ocp_struct(options))
     plan, error = ctypes.c_void_p(), lib.CError()
     if runtime.library.mxrt_plan_create(handle, request, plan, error) == lib.OK:
-        scales_shape = None if scales is None else scales.shape
-        keep_plan(key, _Plan(plan.value, runtime.locked.mxrt_plan_destroy, shape, scales_shape,
-                             axis % len(shape) != len(shape) - 1))
+        keep_plan(key, _Plan(plan.value, run, y, scales if op == formats.OP_TO else None))
+
+
+# What makes a key impossible (arguments that cannot be hashed, tensors without strides) is for the
+# slow path to refuse.
+_NO_KEY = (TypeError, RuntimeError)
 
 
 def _to_gpu(x, target_dtype, axis):
-    data = x.data_ptr()
-    key = (0, target_dtype, axis, x.dtype, x.device, x.shape, x.stride(), data & 15)
-    plan = runtime.plans.get(key)
+    try:
+        data = x.data_ptr()
+        key = (0, target_dtype, axis, x.dtype, x.device, x.shape, x.stride(), data & 15)
+        plan = runtime.plans.get(key)
+    except _NO_KEY:
+        return _to(x, target_dtype, axis)
     if plan is None:
         packed = _to(x, target_dtype, axis)
-        _plan(key, formats.OP_TO, formats.CONVERTED[target_dtype][0], 0, axis, x, packed,
-              packed.shape)
+        _plan(key, formats.OP_TO, formats.CONVERTED[target_dtype][0], 0, axis, x, packed)
         return packed
-    packed = torch.empty(plan.shape, dtype=torch.uint8, device=x.device)
-    if runtime.locked.mxrt_plan_run(plan.handle, data, packed.data_ptr(), stream(x.device), None):
+    packed = _empty_like(plan.like)
+    if plan.run(plan.handle, data, packed.data_ptr(), plan.stream(plan.index), None):
         return _to(x, target_dtype, axis)
     return packed
 
 
 def _from_gpu(packed, target_dtype, out_dtype, out_shape, axis):
-    data = packed.data_ptr()
-    key = (1, target_dtype, axis, out_dtype, packed.device, packed.shape, packed.stride(),
-           data & 15, out_shape)
-    plan = runtime.plans.get(key)
+    try:
+        data = packed.data_ptr()
+        key = (1, target_dtype, axis, out_dtype, packed.device, packed.shape, packed.stride(),
+               data & 15, out_shape)
+        plan = runtime.plans.get(key)
+    except _NO_KEY:
+        return _from(packed, target_dtype, out_dtype, out_shape, axis)
     if plan is None:
         y = _from(packed, target_dtype, out_dtype, out_shape, axis)
-        _plan(key, formats.OP_FROM, formats.CONVERTED[target_dtype][0], 0, axis, packed, y,
-              tuple(formats.swapped(out_shape, axis)))
+        _plan(key, formats.OP_FROM, formats.CONVERTED[target_dtype][0], 0, axis, packed, y)
         return y
-    y = torch.empty(plan.shape, dtype=out_dtype, device=packed.device)
-    if plan.swaps:
-        y = y.transpose(axis, -1)
-    if runtime.locked.mxrt_plan_run(plan.handle, data, y.data_ptr(), stream(y.device), None):
+    y = _empty_like(plan.like)
+    if plan.run(plan.handle, data, y.data_ptr(), plan.stream(plan.index), None):
         return _from(packed, target_dtype, out_dtype, out_shape, axis)
     return y
 
 
 def _qdq_gpu(x, format, axis, profile):
-    data = x.data_ptr()
-    key = (2, format, axis, x.dtype, x.device, x.shape, x.stride(), data & 15, profile)
-    plan = runtime.plans.get(key)
+    try:
+        data = x.data_ptr()
+        key = (2, format, axis, x.dtype, x.device, x.shape, x.stride(), data & 15, profile)
+        plan = runtime.plans.get(key)
+    except _NO_KEY:
+        return _qdq(x, format, axis, profile)
     if plan is None:
         y = _qdq(x, format, axis, profile)
-        _plan(key, formats.OP_QDQ, formats.PACKED[format][0], formats.PROFILES[profile], axis, x, y,
-              y.shape)
+        _plan(key, formats.OP_QDQ, formats.PACKED[format][0], formats.PROFILES[profile], axis, x, y)
         return y
-    y = torch.empty(plan.shape, dtype=x.dtype, device=x.device)
-    if runtime.locked.mxrt_plan_run(plan.handle, data, y.data_ptr(), stream(x.device), None):
+    y = _empty_like(plan.like)
+    if plan.run(plan.handle, data, y.data_ptr(), plan.stream(plan.index), None):
         return _qdq(x, format, axis, profile)
     return y
 
 
 def _ocp_to_gpu(x, format, axis, options):
-    address = x.data_ptr()
-    key = (3, format, axis, x.dtype, x.device, x.shape, x.stride(), address & 15,
-           tuple(options.values()))
-    plan = runtime.plans.get(key)
+    try:
+        address = x.data_ptr()
+        key = (3, format, axis, x.dtype, x.device, x.shape, x.stride(), address & 15, options)
+        plan = runtime.plans.get(key)
+    except _NO_KEY:
+        return _ocp_to(x, format, axis, options)
     if plan is None:
         data, scales = _ocp_to(x, format, axis, options)
-        _plan(key, formats.OP_TO, formats.OCP[format][0], 0, axis, x, data, data.shape, scales,
-              options)
+        _plan(key, formats.OP_TO, formats.OCP[format][0], 0, axis, x, data, scales, options)
         return data, scales
-    data = torch.empty(plan.shape, dtype=torch.uint8, device=x.device)
-    scales = torch.empty(plan.scales_shape, dtype=torch.uint8, device=x.device)
-    if runtime.locked.mxrt_plan_run_scaled(plan.handle, address, data.data_ptr(),
-                                           scales.data_ptr(), stream(x.device), None):
+    data, scales = _empty_like(plan.like), _empty_like(plan.scales_like)
+    if plan.run(plan.handle, address, data.data_ptr(), scales.data_ptr(), plan.stream(plan.index),
+                None):
         return _ocp_to(x, format, axis, options)
     return data, scales
 
 
 def _ocp_from_gpu(data, scales, format, out_dtype, out_shape, axis, options):
-    address = data.data_ptr()
-    key = (4, format, axis, out_dtype, data.device, data.shape, data.stride(), address & 15,
-           scales.device, scales.shape, scales.stride(), scales.data_ptr() & 15, out_shape,
-           options["two_d"])
-    plan = runtime.plans.get(key)
+    try:
+        address, scales_address = data.data_ptr(), scales.data_ptr()
+        key = (4, format, axis, out_dtype, data.device, data.shape, data.stride(), address & 15,
+               scales.device, scales.shape, scales.stride(), scales_address & 15, out_shape,
+               options[formats.TWO_D])
+        plan = runtime.plans.get(key)
+    except _NO_KEY:
+        return _ocp_from(data, scales, format, out_dtype, out_shape, axis, options)
     if plan is None:
         y = _ocp_from(data, scales, format, out_dtype, out_shape, axis, options)
-        _plan(key, formats.OP_FROM, formats.OCP[format][0], 0, axis, data, y,
-              tuple(formats.swapped(out_shape, axis)), scales, options)
+        _plan(key, formats.OP_FROM, formats.OCP[format][0], 0, axis, data, y, scales, options)
         return y
-    y = torch.empty(plan.shape, dtype=out_dtype, device=data.device)
-    if plan.swaps:
-        y = y.transpose(axis, -1)
-    if runtime.locked.mxrt_plan_run_scaled(plan.handle, address, y.data_ptr(), scales.data_ptr(),
-                                           stream(y.device), None):
+    y = _empty_like(plan.like)
+    if plan.run(plan.handle, address, y.data_ptr(), scales_address, plan.stream(plan.index), None):
         return _ocp_from(data, scales, format, out_dtype, out_shape, axis, options)
     return y
 
 
 def _ocp_qdq_gpu(x, format, axis, options):
-    address = x.data_ptr()
-    key = (5, format, axis, x.dtype, x.device, x.shape, x.stride(), address & 15,
-           tuple(options.values()))
-    plan = runtime.plans.get(key)
+    try:
+        address = x.data_ptr()
+        key = (5, format, axis, x.dtype, x.device, x.shape, x.stride(), address & 15, options)
+        plan = runtime.plans.get(key)
+    except _NO_KEY:
+        return _ocp_qdq(x, format, axis, options)
     if plan is None:
         y = _ocp_qdq(x, format, axis, options)
-        _plan(key, formats.OP_QDQ, formats.OCP[format][0], 0, axis, x, y, y.shape, options=options)
+        _plan(key, formats.OP_QDQ, formats.OCP[format][0], 0, axis, x, y, options=options)
         return y
-    y = torch.empty(plan.shape, dtype=x.dtype, device=x.device)
-    if runtime.locked.mxrt_plan_run(plan.handle, address, y.data_ptr(), stream(x.device), None):
+    y = _empty_like(plan.like)
+    if plan.run(plan.handle, address, y.data_ptr(), plan.stream(plan.index), None):
         return _ocp_qdq(x, format, axis, options)
     return y
 
@@ -313,8 +344,8 @@ def _to_any(x, target_dtype, axis):
 
 
 def _from_any(packed, target_dtype, out_dtype, out_shape, axis):
-    out_shape = tuple(out_shape)
-    return (_from_gpu if packed.is_cuda else _from)(packed, target_dtype, out_dtype, out_shape, axis)
+    run = _from_gpu if packed.is_cuda else _from
+    return run(packed, target_dtype, out_dtype, tuple(out_shape), axis)
 
 
 def _qdq_any(x, format, axis, profile):
@@ -338,22 +369,21 @@ def _ocp_qdq_any(x, format, axis, options):
 
 _OCP_ARGS = ("int scale_rule, int rounding, int seed, int zero_byte, int min_byte, float min_amax, "
              "bool plus_zero, bool nan_scale, bool overflow, bool two_d, bool hadamard")
-_OCP_NAMES = [part.split()[-1] for part in _OCP_ARGS.split(",")]
 
 
 def _pack_options(options):
     """Options as operator arguments: the seed as a signed number, flags as bool."""
-    values = dict(options)
-    values["seed"] -= (values["seed"] >> 63) << 64
-    for name in formats.FLAGS:
-        values[name] = bool(values[name])
-    return [values[name] for name in _OCP_NAMES]
+    values = list(options)
+    values[formats.SEED] -= (values[formats.SEED] >> 63) << 64
+    for i in range(formats.FIRST_FLAG, len(values)):
+        values[i] = bool(values[i])
+    return values
 
 
 def _unpack_options(values):
-    options = dict(zip(_OCP_NAMES, values))
-    options["seed"] &= 2**64 - 1
-    return options
+    values = list(values)
+    values[formats.SEED] &= 2**64 - 1
+    return tuple(values)
 
 
 def define(name, schema, run, fake, straight_through=False):
@@ -381,7 +411,7 @@ def _fake_qdq(x, format, axis=-1, profile="packed"):
 
 
 def _fake_ocp_to(x, format, axis, *options):
-    shapes = _prepare_ocp(x, format, axis, _unpack_options(options)["two_d"])
+    shapes = _prepare_ocp(x, format, axis, _unpack_options(options)[formats.TWO_D])
     return tuple(x.new_empty(shape, dtype=torch.uint8) for shape in shapes)
 
 
@@ -391,7 +421,7 @@ def _fake_ocp_from(data, scales, format, out_dtype, out_shape, axis, two_d):
 
 
 def _fake_ocp_qdq(x, format, axis, *options):
-    _prepare_ocp(x, format, axis, _unpack_options(options)["two_d"])
+    _prepare_ocp(x, format, axis, _unpack_options(options)[formats.TWO_D])
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
@@ -413,66 +443,69 @@ define("ocp_dequantize",
         "int axis, bool two_d) -> Tensor",
         lambda data, scales, format, out_dtype, out_shape, axis, two_d:
         _ocp_from_any(data, scales, format, out_dtype, out_shape, axis,
-                      formats.ocp_options(two_d=two_d)),
+                      formats.BACK_OPTIONS[bool(two_d)]),
         _fake_ocp_from)
 define("ocp_qdq", f"(Tensor x, str format, int axis, {_OCP_ARGS}) -> Tensor",
         lambda x, format, axis, *options: _ocp_qdq_any(x, format, axis, _unpack_options(options)),
         _fake_ocp_qdq, straight_through=True)
 
 _ops = torch.ops.mxrt
+_is_compiling = torch.compiler.is_compiling
 _n_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
 _functorch = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
 _EXACT = (torch.Tensor, torch.nn.Parameter)
+_CAN_TELL = _n_modes is not None and _functorch is not None
 
 
 def _is_plain(x):
     """Whether x is a tensor with memory and nothing watches what is done with it."""
-    return (type(x) in _EXACT and _n_modes is not None and not _n_modes() and
-            _functorch is not None and _functorch() is None and not x.is_neg() and
-            (x.is_cpu or x.is_cuda))
+    return (not _is_compiling() and type(x) in _EXACT and _CAN_TELL and not _n_modes() and
+            _functorch() is None and not x.is_neg() and (x.is_cuda or x.is_cpu))
 
 
 # Below, operators check their arguments themselves; under torch.compile their fake forms do, whose
 # message is kept.
 
 def _needs_grad(x):
-    return isinstance(x, torch.Tensor) and x.requires_grad and torch.is_grad_enabled()
+    return x.requires_grad and torch.is_grad_enabled()
 
 
 def convert_to_mx(data_hp, target_dtype, axis=-1):
-    if not torch.compiler.is_compiling() and _is_plain(data_hp):
-        return _to_any(data_hp, target_dtype, axis)
+    if _is_plain(data_hp):
+        return (_to_gpu if data_hp.is_cuda else _to)(data_hp, target_dtype, axis)
     return _ops.convert_to_mx(data_hp, target_dtype, axis)
 
 
 def convert_from_mx(packed, target_dtype, out_dtype, out_shape, axis=-1):
     out_shape = _shape_of(out_shape)
-    if not torch.compiler.is_compiling() and _is_plain(packed):
-        return _from_any(packed, target_dtype, out_dtype, out_shape, axis)
+    if _is_plain(packed):
+        run = _from_gpu if packed.is_cuda else _from
+        return run(packed, target_dtype, out_dtype, out_shape, axis)
     return _ops.convert_from_mx(packed, target_dtype, out_dtype, out_shape, axis)
 
 
 def qdq(x, format, axis=-1, profile="packed"):
-    if not torch.compiler.is_compiling() and _is_plain(x) and not _needs_grad(x):
-        return _qdq_any(x, format, axis, profile)
+    if _is_plain(x) and not _needs_grad(x):
+        return (_qdq_gpu if x.is_cuda else _qdq)(x, format, axis, profile)
     return _ops.qdq(x, format, axis, profile)
 
 
 def ocp_quantize(x, format, axis, options):
-    if not torch.compiler.is_compiling() and _is_plain(x):
-        return _ocp_to_any(x, format, axis, options)
+    if _is_plain(x):
+        return (_ocp_to_gpu if x.is_cuda else _ocp_to)(x, format, axis, options)
     return _ops.ocp_quantize(x, format, axis, *_pack_options(options))
 
 
 def ocp_dequantize(data, scales, format, out_dtype, out_shape, axis, options):
     out_shape = _shape_of(out_shape)
-    two_d = bool(options["two_d"])
-    if not torch.compiler.is_compiling() and _is_plain(data) and _is_plain(scales):
-        return _ocp_from_any(data, scales, format, out_dtype, out_shape, axis, options)
-    return _ops.ocp_dequantize(data, scales, format, out_dtype, out_shape, axis, two_d)
+    if _is_plain(data) and _is_plain(scales):
+        run = _ocp_from_gpu if data.is_cuda else _ocp_from
+        return run(data, scales, format, out_dtype, out_shape, axis, options)
+    return _ops.ocp_dequantize(data, scales, format, out_dtype, out_shape, axis,
+                               bool(options[formats.TWO_D]))
 
 
 def ocp_qdq(x, format, axis, options):
-    if not torch.compiler.is_compiling() and _is_plain(x) and not _needs_grad(x):
-        return _ocp_qdq_any(x, format, axis, options)
+    if _is_plain(x) and not _needs_grad(x):
+        return (_ocp_qdq_gpu if x.is_cuda else _ocp_qdq)(x, format, axis, options)
     return _ops.ocp_qdq(x, format, axis, *_pack_options(options))

@@ -125,11 +125,12 @@ class Shapes(unittest.TestCase):
 
 class Options(unittest.TestCase):
     def test_changes(self):
-        options = formats.ocp_options("ocp", rounding="stochastic", seed=2**64 - 1, two_d=True)
+        options = dict(zip(formats.FIELDS, formats.ocp_options(
+            "ocp", rounding="stochastic", seed=2**64 - 1, two_d=True)))
         self.assertEqual((options["rounding"], options["seed"], options["two_d"]),
                          (2, 2**64 - 1, 1))
         self.assertEqual(options["scale_rule"], formats.SCALE_RULES["floor"])
-        self.assertEqual(formats.ocp_options()["zero_byte"], 1)
+        self.assertEqual(formats.ocp_options()[formats.FIELDS.index("zero_byte")], 1)
 
     def test_refused(self):
         for error, arguments in [(ValueError, {"profile": "other"}), (ValueError, {"seed": -1}),
