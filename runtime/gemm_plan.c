@@ -6,21 +6,10 @@
 
 #include <mxgen/error.h>
 
-#include "runtime/device.h"
+#include "runtime/gemm_plan.h"
 
 #define REFERENCE "reference"
 #define STATUS_BYTES 64 /* of the word in the workspace; what follows stays aligned */
-
-struct mxrt_gemm_plan {
-    mxrt_device *device;
-    mxrt_gemm_problem problem;
-    mxrt_gemm_selection selection; /* without a route: the reference, or nothing */
-    int has_launch;
-    int is_zero;        /* nothing is multiplied: out is cleared */
-    int copies_offsets; /* from the host into the workspace */
-    int64_t own_bytes;  /* where the runtime's part of the workspace begins, after the kernels' */
-    int64_t workspace_bytes;
-};
 
 /* ---- Creation ---- */
 
@@ -109,6 +98,15 @@ static mx_status plan_workspace(mxrt_gemm_plan *plan, mx_error *err)
     if (plan->workspace_bytes < 0)
         return mx_fail(err, MX_ERR_UNSUPPORTED, "the workspace would need more than 2^63 bytes");
     return MX_OK;
+}
+
+mx_status mxrt_gemm_plan_set(mxrt_gemm_plan *plan, mxrt_device *device,
+                             const mxrt_gemm_problem *problem, const mxrt_gemm_selection *selection,
+                             mx_error *err)
+{
+    *plan = (mxrt_gemm_plan){
+        .device = device, .problem = *problem, .selection = *selection, .has_launch = 1};
+    return plan_workspace(plan, err);
 }
 
 /* Whether a device that has no reference has nothing to multiply. */

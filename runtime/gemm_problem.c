@@ -254,6 +254,11 @@ static mx_status check_request(const mxrt_gemm_request *request, mx_error *err)
                        (int)request->mode);
     if ((unsigned)request->policy > MXRT_POLICY_MEASURE)
         return mx_fail(err, MX_ERR_INVALID, "policy %d is unknown", (int)request->policy);
+    if (request->policy == MXRT_POLICY_MEASURE && !(request->budget_us >= 1))
+        return mx_fail(
+            err, MX_ERR_INVALID,
+            "a budget of %g us: to measure takes 1 at least, and some 10000 for a result",
+            request->budget_us);
     if (request->num_cu < 0)
         return mx_fail(err, MX_ERR_INVALID, "num_cu %d is negative; 0 stands for all",
                        request->num_cu);

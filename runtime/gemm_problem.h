@@ -31,7 +31,7 @@ typedef struct mxrt_gemm_problem {
     mxrt_buffer buffers[MXRT_GEMM_BUFFER_COUNT];
 } mxrt_gemm_problem;
 
-/* Checks the request (but its variant and policy) and fills *out. With `null_ok` data may be NULL.
+/* Checks the request (but its variant) and fills *out. With `null_ok` data may be NULL.
  * Neither allocates nor keeps pointers to the tensors. */
 mx_status mxrt_gemm_problem_init(mxrt_gemm_problem *out, const mxrt_gemm_request *request,
                                  DLDevice device, int null_ok, mx_error *err);

@@ -5,6 +5,7 @@
 
 #include "runtime/device.h"
 #include "runtime/gemm_model.h"
+#include "runtime/measure_now.h"
 
 static mx_status workspace_of(const mxrt_gemm_route *route, const int64_t *values, int64_t *out,
                               mx_error *err)
@@ -62,10 +63,19 @@ static int applies(const search *at, size_t index, mxrt_gemm_selection *out)
            !mxrt_gemm_select_route(route, at->values, out, NULL);
 }
 
+double mxrt_gemm_select_score(const mxrt_device *device, const mxrt_gemm_problem *problem,
+                              const mxrt_gemm_selection *selection)
+{
+    int64_t values[MXRT_GEMM_VAR_COUNT];
+
+    mxrt_gemm_problem_vars(problem, device->info.compute_units, values);
+    return 1e3 * mxrt_gemm_model_seconds(device->info.target, problem, selection,
+                                         values[MXRT_GEMM_VAR_NUM_CU]);
+}
+
 static double score(const search *at, const mxrt_gemm_selection *selection)
 {
-    return 1e3 * mxrt_gemm_model_seconds(at->device->info.target, at->problem, selection,
-                                         at->values[MXRT_GEMM_VAR_NUM_CU]);
+    return mxrt_gemm_select_score(at->device, at->problem, selection);
 }
 
 static const char *name_of(const search *at, size_t index)
@@ -195,6 +205,22 @@ mx_status mxrt_gemm_select(const mxrt_device *device, const mxrt_gemm_table *tab
 
 /* ---- On a device, with what can be compiled ---- */
 
+static mx_status select_from(mxrt_device *device, const mxrt_gemm_table *table,
+                             const mxrt_gemm_problem *problem, const mxrt_select_how *how,
+                             mxrt_gemm_selection *out, mx_error *err)
+{
+    mxrt_policy policy = how->policy;
+
+    if (policy == MXRT_POLICY_MEASURE) {
+        /* The one that is published now may have more kernels, and is not const. */
+        mxrt_measure_gemm_now(device,
+                              atomic_load(&device->gemm_tables[mxrt_gemm_table_index(&table->key)]),
+                              problem, how);
+        policy = MXRT_POLICY_TUNED;
+    }
+    return mxrt_gemm_select(device, table, problem, policy, out, how->choice, err);
+}
+
 static mx_status select_compiled(mxrt_device *device, const mxrt_gemm_table *table,
                                  const mxrt_gemm_problem *problem, const mxrt_select_how *how,
                                  const mx_error *why, mxrt_gemm_selection *out, mx_error *err)
@@ -205,7 +231,7 @@ static mx_status select_compiled(mxrt_device *device, const mxrt_gemm_table *tab
 
     if (!status && !(status = mxrt_gemm_table_get(device, &table->key, &more, err)) &&
         more != table)
-        return mxrt_gemm_select(device, more, problem, how->policy, out, how->choice, err);
+        return select_from(device, more, problem, how, out, err);
     if (!why->message[0])
         return mxrt_device_fail_missing_gemm(device, &table->key, problem->mode, &reason, err);
     return mx_fail(err, MX_ERR_UNSUPPORTED,
@@ -225,7 +251,7 @@ mx_status mxrt_device_select_gemm(mxrt_device *device, const mxrt_gemm_problem *
     out->route = NULL;
     if ((status = mxrt_gemm_table_get(device, &key, &table, err)))
         return status;
-    status = mxrt_gemm_select(device, table, problem, how->policy, out, how->choice, &why);
+    status = select_from(device, table, problem, how, out, &why);
     if (status != MX_ERR_UNSUPPORTED)
         return status ? mx_fail(err, status, "%s", why.message) : MX_OK;
     status = select_compiled(device, table, problem, how, &why, out, err);

@@ -71,6 +71,8 @@ static inline const mxrt_variant *mxrt_gemm_route_main(const mxrt_gemm_route *ro
 /* How alike two products are for tuning (mxgen/tune.h). */
 void mxrt_gemm_bucket_of(const mxrt_gemm_problem *problem,
                          const int64_t values[MXRT_GEMM_VAR_COUNT], mxrt_bucket *out);
+/* What stands for its bytes in rows of tuning files. */
+int64_t mxrt_gemm_tuned_bytes(const mxrt_gemm_problem *problem);
 /* The key of a measurement of a route, layout and bytes; the rest is zero. */
 void mxrt_gemm_tuned_key(const mxrt_device *device, const mxrt_gemm_problem *problem,
                          const mxrt_gemm_route *route, mxrt_tune_row *row);
@@ -89,6 +91,10 @@ static inline int mxrt_gemm_serves(const mxrt_gemm_route *route, const mxrt_gemm
 {
     return problem->mode != MX_GEMM_EXACT || route->mode == MX_GEMM_EXACT;
 }
+
+/* The model's milliseconds. */
+double mxrt_gemm_select_score(const mxrt_device *device, const mxrt_gemm_problem *problem,
+                              const mxrt_gemm_selection *selection);
 
 /* The one chosen by a policy, with the reason; `choice` may be NULL. By the model it is the first
  * that applies in the problem's mode, or one that the model finds much faster. Nothing measured

@@ -67,12 +67,20 @@ static void name_key(const mxrt_gemm_table_key *key, mx_gemm_mode mode, mxrt_tun
     snprintf(row->profile, sizeof(row->profile), "%s", mx_gemm_mode_name(mode));
 }
 
+int64_t mxrt_gemm_tuned_bytes(const mxrt_gemm_problem *problem)
+{
+    double operations = 2.0 * (double)problem->m * (double)problem->n * (double)problem->k;
+    double packed, result;
+
+    mxrt_gemm_model_bytes(problem, &packed, &result);
+    return (int64_t)(packed + result + operations / OPERATIONS_A_BYTE);
+}
+
 void mxrt_gemm_tuned_key(const mxrt_device *device, const mxrt_gemm_problem *problem,
                          const mxrt_gemm_route *route, mxrt_tune_row *row)
 {
     const mxrt_gemm_table_key key = mxrt_gemm_table_key_of(problem);
     int64_t values[MXRT_GEMM_VAR_COUNT];
-    double packed, result;
     mxrt_bucket bucket;
 
     mxrt_gemm_problem_vars(problem, device->info.compute_units, values);
@@ -80,10 +88,7 @@ void mxrt_gemm_tuned_key(const mxrt_device *device, const mxrt_gemm_problem *pro
     mxrt_tuned_key_begin(device, &bucket, mxrt_gemm_route_main(route), row);
     name_key(&key, problem->mode, row);
     snprintf(row->code, sizeof(row->code), "%s", route->code);
-    mxrt_gemm_model_bytes(problem, &packed, &result);
-    row->bytes = (int64_t)(packed + result +
-                           2.0 * (double)problem->m * (double)problem->n * (double)problem->k /
-                               OPERATIONS_A_BYTE);
+    row->bytes = mxrt_gemm_tuned_bytes(problem);
 }
 
 static int find_route(const void *of, const char *name, const char *code)

@@ -15,31 +15,10 @@
 #define MAX_REPEAT 200
 #define MAX_ROUNDS 16
 #define PAGE_BYTES 4096
-#define POISON 0xa5
 #define WRITE_BUSY_MS 1000
 
-typedef struct candidate {
-    mxrt_selection selection;
-    int is_first; /* the model's choice */
-    double score; /* the model's */
-    double ms;    /* the least of the samples */
-    int samples, repeat;
-} candidate;
-
-/* One measurement: the problem with an output of its own. */
-typedef struct trial {
-    mxrt_device *device;
-    mxrt_kernel_table *table;
-    mxrt_problem problem;
-    void *scratch, *scratch_scales;
-    const mxrt_selection *selection; /* that runs */
-    int counts;                      /* the device counts instead of taking time */
-    double end_ms;
-    candidate *candidates; /* the model's choice first */
-    size_t n;
-    unsigned char *expected, *found; /* outputs, scales after them */
-    size_t output_bytes, scales_bytes;
-} trial;
+typedef mxrt_trial trial;
+typedef mxrt_trial_candidate candidate;
 
 static double now_ms(void)
 {
@@ -60,33 +39,8 @@ static int by_model(const void *left, const void *right)
     return a->score < b->score ? -1 : a->score > b->score;
 }
 
-static mx_status list_candidates(trial *t, mx_error *err)
-{
-    const mxrt_kernel_table *table = t->table;
-    int64_t values[MXRT_VAR_COUNT];
-    mxrt_selection models;
-
-    mxrt_problem_vars(&t->problem, values);
-    models.variant = NULL;
-    if (mxrt_select_by_policy(table, MXRT_POLICY_MODEL, values, &models, NULL, NULL))
-        return MX_OK; /* nothing applies */
-    if (!(t->candidates = calloc(table->n_variants, sizeof(*t->candidates))))
-        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu kernels", table->n_variants);
-    for (size_t i = 0; i < table->n_variants; i++) {
-        candidate *one = &t->candidates[t->n];
-        if (mxrt_select_variant(&table->variants[i], values, &one->selection, NULL))
-            continue;
-        one->is_first = &table->variants[i] == models.variant;
-        one->score = mxrt_select_score(table, &one->selection);
-        t->n++;
-    }
-    qsort(t->candidates, t->n, sizeof(*t->candidates), by_model);
-    return MX_OK;
-}
-
-/* Memory as well aligned as the caller's, and not better. */
-static mx_status alloc_like(mxrt_device *device, const mxrt_buffer *like, void **base, void **out,
-                            mx_error *err)
+mx_status mxrt_trial_alloc(mxrt_device *device, const mxrt_buffer *like, void **base, void **out,
+                           mx_error *err)
 {
     size_t bytes = (size_t)like->extent_bytes;
     mx_status status =
@@ -100,59 +54,26 @@ static mx_status alloc_like(mxrt_device *device, const mxrt_buffer *like, void *
     return MX_OK;
 }
 
-static mx_status make_scratch(trial *t, mx_error *err)
-{
-    const mxrt_problem *problem = &t->problem;
-    const mxrt_buffer *output = &problem->buffers[mxrt_op_output(problem->op)];
-    const mxrt_buffer *scales = &problem->buffers[MXRT_BUFFER_S];
-    const void *input = problem->buffers[mxrt_op_input(problem->op)].data;
-    int writes_scales = mxrt_problem_has_scales(problem) && problem->op == MX_OP_TO;
-    void *data = NULL, *scales_data = scales->data;
-    mx_status status;
-
-    t->output_bytes = (size_t)output->extent_bytes;
-    t->scales_bytes = writes_scales ? (size_t)scales->extent_bytes : 0;
-    t->expected = malloc(t->output_bytes + t->scales_bytes);
-    t->found = malloc(t->output_bytes + t->scales_bytes);
-    if (!t->expected || !t->found)
-        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for two outputs of %zu bytes",
-                       t->output_bytes);
-    if ((status = alloc_like(t->device, output, &t->scratch, &data, err)) ||
-        (writes_scales &&
-         (status = alloc_like(t->device, scales, &t->scratch_scales, &scales_data, err))))
-        return status;
-    return mxrt_problem_rebind(&t->problem, input, data, scales_data, err);
-}
-
 /* ---- Running ---- */
 
 static mx_status run_once(void *user, mxrt_stream stream, mx_error *err)
 {
     const trial *t = user;
 
-    return mxrt_device_launch(t->device, &t->problem, t->selection, stream, err);
+    return t->family->launch(t, t->running, stream, err);
 }
 
 /* What a candidate makes of memory that held nothing of its own. */
 static mx_status run_for_output(trial *t, const candidate *c, unsigned char *out, mx_error *err)
 {
     const mxrt_backend_ops *ops = t->device->ops;
-    mxrt_backend *backend = t->device->backend;
-    void *data = t->problem.buffers[mxrt_op_output(t->problem.op)].data;
-    void *scales = t->problem.buffers[MXRT_BUFFER_S].data;
     mx_status status;
 
-    memset(out, POISON, t->output_bytes + t->scales_bytes);
-    t->selection = &c->selection;
-    if ((status = ops->upload(backend, data, out, t->output_bytes, err)) ||
-        (t->scales_bytes &&
-         (status = ops->upload(backend, scales, out + t->output_bytes, t->scales_bytes, err))) ||
-        (status = run_once(t, NULL, err)) || (status = ops->synchronize(backend, NULL, err)) ||
-        (status = ops->download(backend, out, data, t->output_bytes, err)))
+    t->running = c->variant;
+    if ((status = t->family->upload(t, out, err)) || (status = run_once(t, NULL, err)) ||
+        (status = ops->synchronize(t->device->backend, NULL, err)))
         return status;
-    return t->scales_bytes
-               ? ops->download(backend, out + t->output_bytes, scales, t->scales_bytes, err)
-               : MX_OK;
+    return t->family->download(t, out, err);
 }
 
 static mx_status count_once(trial *t, double *ms, mx_error *err)
@@ -188,7 +109,7 @@ static mx_status sample(trial *t, candidate *c, double expected_ms, int *is_late
     *is_late = now_ms() + (expected_ms > SAMPLE_MS ? expected_ms : SAMPLE_MS) > t->end_ms;
     if (*is_late)
         return MX_OK;
-    t->selection = &c->selection;
+    t->running = c->variant;
     if (t->counts) {
         if ((status = count_once(t, &ms, err)))
             return status;
@@ -246,14 +167,12 @@ static void keep_row(trial *t, const candidate *c, mxrt_tune_file *file)
     mx_error reason = {MX_OK, ""};
     mxrt_tune_row row;
 
-    mxrt_tuned_key(t->device, &t->problem, c->selection.variant, &row);
+    t->family->key(t, c->variant, &row);
     if (!t->counts)
         row.protocol = MXTUNE_PROTOCOL_NOW;
     row.ms = c->ms;
     row.samples = c->samples;
     row.time_s = (int64_t)time(NULL);
-    snprintf(row.shape, sizeof(row.shape), "%lld rows of %lld", (long long)t->problem.rows,
-             (long long)t->problem.len);
     if (mxrt_tune_put(file, &row, 0, NULL, &reason) && mxrt_tuned_is_news(t->device, 0))
         mxrt_context_log(t->device->context, "a measurement is not kept: %s", reason.message);
 }
@@ -288,35 +207,34 @@ static mx_status remember(trial *t, const candidate *best, const candidate *mode
 {
     mxrt_tuned *made = calloc(1, sizeof(*made));
     const candidate *found[2] = {best, models};
-    int64_t values[MXRT_VAR_COUNT];
 
     if (!made || !(made->rows = calloc(2, sizeof(*made->rows)))) {
         free(made);
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for what was found");
     }
-    mxrt_problem_vars(&t->problem, values);
     for (made->n = 0; made->n < (best == models ? 1 : 2); made->n++) {
         const candidate *c = found[made->n];
         made->rows[made->n] =
-            (mxrt_tuned_row){.variant = (uint32_t)(c->selection.variant - t->table->variants),
+            (mxrt_tuned_row){.bucket = t->bucket,
+                             .variant = c->variant,
                              .protocol = t->counts ? MXTUNE_PROTOCOL_COUNTS : MXTUNE_PROTOCOL_NOW,
                              .ms = c->ms,
-                             .bytes = mxrt_problem_bytes(&t->problem)};
-        mxrt_bucket_of(t->problem.op, t->problem.format, values, &made->rows[made->n].bucket);
+                             .bytes = t->bytes};
     }
-    made->next = atomic_load(&t->table->tuned);
-    atomic_store_explicit(&t->table->tuned, made, memory_order_release);
-    mxrt_select_cache_clear(t->table->cache);
+    made->next = atomic_load(t->tuned);
+    atomic_store_explicit(t->tuned, made, memory_order_release);
+    if (t->family->changed)
+        t->family->changed(t);
     return MX_OK;
 }
 
-/* The fastest that gives the bytes of the model's choice, which the packs' maker trusts most. */
-static mx_status find_best(trial *t, const mxrt_variant *trusted, const candidate **best,
+/* The fastest whose output is that of the model's choice, which the packs' maker trusts most. */
+static mx_status find_best(trial *t, uint32_t trusted, const candidate **best,
                            const candidate **models, mx_error *err)
 {
     *best = *models = NULL;
     for (size_t i = 0; i < t->n && t->candidates[i].samples; i++) {
-        if (t->candidates[i].selection.variant == trusted)
+        if (t->candidates[i].variant == trusted)
             *models = &t->candidates[i];
     }
     for (size_t i = 0; *models && i < t->n && !*best; i++) {
@@ -324,87 +242,73 @@ static mx_status find_best(trial *t, const mxrt_variant *trusted, const candidat
         mx_status status = MX_OK;
         if (c != *models && (status = run_for_output(t, c, t->found, err)))
             return status;
-        if (c == *models || !memcmp(t->found, t->expected, t->output_bytes + t->scales_bytes))
+        if (c == *models || t->family->is_same(t))
             *best = c;
         else
             mxrt_context_log(t->device->context, "%s is not used: it computes other values than %s",
-                             c->selection.variant->info.name, trusted->info.name);
+                             t->family->name(t, c->variant), t->family->name(t, trusted));
     }
     return MX_OK;
 }
 
-static mx_status measure(trial *t, const mxrt_select_how *how, mx_error *err)
+static mx_status measure(trial *t, mx_error *err)
 {
     const candidate *best, *models;
     double begin_ms = now_ms();
     mx_status status;
 
-    if ((status = list_candidates(t, err)) || t->n < 2)
+    if ((status = t->family->list(t, err)) || t->n < 2)
         return status; /* without a choice there is nothing to find */
-    if ((status = t->device->ops->synchronize(t->device->backend, how->stream, err)) ||
-        (status = make_scratch(t, err)))
+    qsort(t->candidates, t->n, sizeof(*t->candidates), by_model);
+    if ((status = t->device->ops->synchronize(t->device->backend, t->stream, err)) ||
+        (status = t->family->prepare(t, err)))
         return status;
-    const mxrt_variant *trusted = t->candidates[0].selection.variant;
+    uint32_t trusted = t->candidates[0].variant;
     double ready_ms = now_ms();
-    if (ready_ms - begin_ms < how->budget_us / 1e3 &&
+    if (ready_ms - begin_ms < t->budget_us / 1e3 &&
         (status = run_for_output(t, &t->candidates[0], t->expected, err)))
         return status;
     /* The one that wins is checked as long again. */
-    t->end_ms = begin_ms + how->budget_us / 1e3 - (now_ms() - ready_ms);
+    t->end_ms = begin_ms + t->budget_us / 1e3 - (now_ms() - ready_ms);
     if ((status = run_rounds(t, err)) || (status = find_best(t, trusted, &best, &models, err)))
         return status;
     if (!best || !t->candidates[1].samples)
         return mx_fail(err, MX_ERR_UNSUPPORTED,
                        "a budget of %.0f us is not enough for a problem of %lld bytes",
-                       how->budget_us, (long long)mxrt_problem_bytes(&t->problem));
+                       t->budget_us, (long long)t->bytes);
     if ((status = remember(t, best, models, err)))
         return status;
     keep(t, best, models);
     return MX_OK;
 }
 
-static int is_known(const mxrt_kernel_table *table, const mxrt_problem *problem)
+static void measure_if_unknown(trial *t)
 {
-    int64_t values[MXRT_VAR_COUNT];
-    mxrt_selection unused;
-    mxrt_choice choice;
-
-    mxrt_problem_vars(problem, values);
-    return !mxrt_select_by_policy(table, MXRT_POLICY_CACHED, values, &unused, &choice, NULL) &&
-           choice.source == MXRT_SOURCE_EXACT;
-}
-
-static void measure_if_unknown(mxrt_device *device, mxrt_kernel_table *table,
-                               const mxrt_problem *problem, const mxrt_select_how *how)
-{
-    trial t = {.device = device, .table = table, .counts = mxrt_tuned_counts(device)};
     mx_error reason = {MX_OK, ""};
 
-    if (!table->n_variants || is_known(table, problem))
+    if (t->family->is_known(t))
         return; /* by now */
-    mxrt_problem_copy(&t.problem, problem);
-    if (measure(&t, how, &reason))
-        mxrt_context_log(device->context, "%s: %s %s %s is not measured: %s", device->info.uri,
-                         mx_op_name(table->key.op), mx_format_get(table->key.format)->name,
-                         mx_dtype_get(table->key.dtype)->name, reason.message);
-    device->ops->free(device->backend, t.scratch);
-    device->ops->free(device->backend, t.scratch_scales);
-    free(t.expected);
-    free(t.found);
-    free(t.candidates);
+    if (measure(t, &reason))
+        mxrt_context_log(t->device->context, "%s: %s is not measured: %s", t->device->info.uri,
+                         t->what, reason.message);
+    t->family->finish(t);
+    free(t->expected);
+    free(t->found);
+    free(t->candidates);
 }
 
-void mxrt_measure_now(mxrt_device *device, mxrt_kernel_table *table, const mxrt_problem *problem,
-                      const mxrt_select_how *how)
+void mxrt_trial_run(trial *t)
 {
+    mxrt_device *device = t->device;
     const mxrt_backend_ops *ops = device->ops;
 
-    if (ops == &mxrt_backend_plan || is_known(table, problem))
+    if (ops == &mxrt_backend_plan || t->family->is_known(t))
         return;
     if (ops->capturing &&
-        (ops->capturing(device->backend, how->stream) || ops->capturing(device->backend, NULL)))
+        (ops->capturing(device->backend, t->stream) || ops->capturing(device->backend, NULL)))
         return;
+    t->counts = mxrt_tuned_counts(device);
     pthread_mutex_lock(&device->measure_lock);
-    measure_if_unknown(device, table, problem, how);
+    measure_if_unknown(t);
     pthread_mutex_unlock(&device->measure_lock);
 }

@@ -244,6 +244,128 @@ START_TEST(nothing_to_choose)
 }
 END_TEST
 
+/* ---- Measuring now ---- */
+
+static int n_lines;
+static char lines[8][512];
+
+static void note_line(void *user, const char *line)
+{
+    (void)user;
+    if (n_lines < 8)
+        snprintf(lines[n_lines++], sizeof(lines[0]), "%s", line);
+}
+
+static int is_logged(const char *part)
+{
+    for (int i = 0; i < n_lines; i++) {
+        if (strstr(lines[i], part))
+            return 1;
+    }
+    return 0;
+}
+
+/* The first in preference is slow, the fastest wrong; the one between has a step and a workspace.
+ */
+static const gemm_row host_rows[] = {
+    {"gemm_rows", "slow", "mxtest_whole", "exact", NULL, WHOLE("40"), 0, NULL, "1111"},
+    {"gemm_rows", "wrong", "mxtest_after", "exact", NULL, AFTER("7"), 1, TILE(1024, 1024), "2222"},
+    {"gemm_rows", "staged", "mxtest_main", "exact", NULL, ROUTE(""), 2, TILE(1024, 1024), "3333"},
+    {"gemm_step", "b", "mxtest_before", NULL, NULL, BEFORE, 0, NULL, "4444"},
+};
+
+static mxrt_gemm_request *open_host(size_t n_rows)
+{
+    const mxrt_context_options options = {.log = note_line};
+    mxrt_device_close(device);
+    mxrt_context_destroy(context);
+    device = NULL;
+    n_lines = 0;
+    ck_assert_int_eq(mxrt_context_create(&options, &context, &err), MX_OK);
+    gemm_pack_add(TARGET, host_rows, n_rows);
+    request_open_device("host?threads=1");
+    request_make(&the, MX_GEMM_ROWS);
+    the.request.right_element = MX_GEMM_MXFP8_E4M3;
+    memset(the.right_data, 0x38, sizeof(the.right_data));
+    request_set(&the.right, u8, the.right_data, 3, G, N, K);
+    return &the.request;
+}
+
+static mx_status count_row(void *user, const mxrt_tune_row *row, mx_error *why)
+{
+    (void)why;
+    ck_assert_int_eq(row->protocol, MXTUNE_PROTOCOL_NOW);
+    ck_assert_str_eq(row->bucket, "g1 m2 n2 k6 a8 t0 c0 u1");
+    ++*(int *)user;
+    return MX_OK;
+}
+
+static int count_rows(void)
+{
+    mxrt_tune_file *file = NULL;
+    int n = 0;
+    ck_assert_msg(!mxrt_tune_open(path, 0, &file, &err), "%s", err.message);
+    ck_assert_int_eq(mxrt_tune_each(file, NULL, count_row, &n, NULL, &err), MX_OK);
+    mxrt_tune_close(file);
+    return n;
+}
+
+START_TEST(measured_now)
+{
+    mxrt_gemm_plan *plan;
+    mxrt_gemm_info info;
+    mxrt_choice choice;
+    mxrt_gemm_request *request = open_host(4);
+
+    request->policy = MXRT_POLICY_MEASURE;
+    ck_assert_int_eq(mxrt_gemm_explain(device, request, &choice, &err), MX_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.message, "budget"));
+    /* Too little time: the model's, and the log says so. */
+    request->budget_us = 1;
+    choice = explained(request, MXRT_POLICY_MEASURE);
+    ck_assert_int_eq(choice.source, MXRT_SOURCE_MODEL);
+    ck_assert_str_eq(choice.variant, "slow");
+    ck_assert(is_logged("not enough for a problem"));
+    ck_assert_int_ne(access(path, F_OK), 0);
+    request->budget_us = 100000;
+    choice = explained(request, MXRT_POLICY_MEASURE);
+    ck_assert_int_eq(choice.source, MXRT_SOURCE_EXACT);
+    ck_assert_str_eq(choice.variant, "staged");
+    ck_assert_str_eq(choice.runner_up, "slow");
+    ck_assert_double_lt(choice.measured_ms, choice.runner_up_ms);
+    ck_assert(is_logged("wrong is not used: it computes other values than slow"));
+    ck_assert(request_untouched(&the));
+    ck_assert_int_eq(count_rows(), 2);
+    /* It decides from then on, here and in the next process, and runs. */
+    ck_assert_str_eq(explained(request, MXRT_POLICY_TUNED).variant, "staged");
+    request = open_host(4);
+    request->budget_us = 1;
+    request->policy = MXRT_POLICY_MEASURE;
+    ck_assert_int_eq(mxrt_gemm_plan_create(device, request, &plan, &err), MX_OK);
+    ck_assert_int_eq(mxrt_gemm_get_info(plan, &info, &err), MX_OK);
+    ck_assert_str_eq(info.variant, "staged");
+    mxrt_gemm_plan_destroy(plan);
+    /* Another mode is another key; and of one kernel there is nothing to choose. */
+    request->mode = MX_GEMM_EXACT;
+    ck_assert_int_eq(explained(request, MXRT_POLICY_TUNED).source, MXRT_SOURCE_MODEL);
+    setenv("MXRT_TUNE_FILE", "", 1);
+    request = open_host(1);
+    request->budget_us = 100000;
+    ck_assert_int_eq(explained(request, MXRT_POLICY_MEASURE).source, MXRT_SOURCE_MODEL);
+}
+END_TEST
+
+/* Nothing runs where there is no hardware. */
+START_TEST(not_measured)
+{
+    open_chip(chip_rows);
+    mxrt_gemm_request *request = shaped(8, 16384, 4096, 7168);
+    request->budget_us = 1e6;
+    ck_assert_int_eq(explained(request, MXRT_POLICY_MEASURE).source, MXRT_SOURCE_MODEL);
+    ck_assert_int_ne(access(path, F_OK), 0);
+}
+END_TEST
+
 static TCase *add_case(Suite *suite, const char *name)
 {
     TCase *tests = tcase_create(name);
@@ -263,6 +385,9 @@ int main(void)
     tcase_add_test(files, other_keys_do_not);
     tcase_add_test(files, rules_come_first);
     tcase_add_test(files, nothing_to_choose);
+    TCase *now = add_case(suite, "now");
+    tcase_add_test(now, measured_now);
+    tcase_add_test(now, not_measured);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int n_failed = srunner_ntests_failed(runner);

@@ -182,6 +182,11 @@ typedef struct mxrt_gemm_request {
  */
 typedef struct mxrt_gemm_plan mxrt_gemm_plan;
 
+/* MXRT_POLICY_MEASURE is as for mxrt_plan_create (mxgen/rt.h), on the operands and offsets as they
+ * are, with an output, a status word and a workspace of its own: as much device memory again, and
+ * twice the output's on the host. The fastest is taken if its output is as far from that of the
+ * model's choice as two right ones may be. */
+
 /* Checks everything, chooses and loads kernels; those that no pack has are compiled, see
  * mxrt_context_set_compiler. Where there is none, the host runs the reference, and a GPU refuses
  * with MX_ERR_UNSUPPORTED. On a "plan:" device data pointers may be NULL. */
