@@ -123,6 +123,8 @@ void gemm_note_scale(mxe *e, const gemm_plan *p, const gemm_wild *wild, int side
 void gemm_note_words(mxe *e, const gemm_plan *p, const gemm_wild *wild, int side,
                      const mxe_value *words, int n);
 
+/* Redo: whether any flag is set, uniform over the program; uses its shared memory. */
+mxe_value gemm_any_flag_at_all(mxe *e, const gemm_plan *p);
 /* Redo: where the tile's flags are, and whether one of them is set. */
 void gemm_find_flags(mxe *e, const gemm_plan *p, const gemm_tile *tile, gemm_lane *lane);
 mxe_value gemm_any_flag(mxe *e, const gemm_plan *p, const gemm_tile *tile, const gemm_lane *lane);

@@ -671,8 +671,11 @@ void gemm_emit_plan(mxe *e, const gemm_plan *p, const mxgen_kernel *kernel)
     gemm_tile tile;
     gemm_lane lane;
     state s;
+    mxe_branch work;
     mxe_lds_reserve(e, kernel->lds_bytes);
-    if (!p->redo)
+    if (p->redo)
+        mxe_if_begin(e, &work, gemm_any_flag_at_all(e, p));
+    else
         gemm_write_status(e, p->grid.pass, 0);
     new_state(e, p, &s);
     gemm_walk_begin(e, &walk, &p->grid, &tile);
@@ -689,4 +692,6 @@ void gemm_emit_plan(mxe *e, const gemm_plan *p, const mxgen_kernel *kernel)
     }
     mxe_lane_back(e, before);
     gemm_walk_end(e, &walk);
+    if (p->redo)
+        mxe_if_end(e, &work);
 }
