@@ -1,4 +1,5 @@
 /* mxrt bench: every wanted variant of every wanted key and shape, and the device's own copy. */
+#include "mxrt_bench.h"
 #include "mxrt_counts.h"
 #include "mxrt_measure.h"
 #include "mxrt_point.h"
@@ -13,17 +14,14 @@
 
 #include <mxgen/error.h>
 
-enum { MAX_NAMES = 256, MAX_OFFSET = 4096, MAX_STRIDE = 64 };
+enum { MAX_OFFSET = 4096, MAX_STRIDE = 64 };
 
 typedef struct bench_options {
-    engine_options engine;
+    bench_common common;
     tool_problems problems;
     int transposed; /* the last two dimensions lie in memory the other way round */
     int64_t offset, packed_gap, packed_stride; /* as in mx_case */
     int column_align;                          /* 0: no columns */
-    const char *variant;                       /* NULL: the best and the reference */
-    double seconds;
-    int json;
 } bench_options;
 
 typedef struct bench_run {
@@ -63,15 +61,47 @@ static void set_defaults(bench_options *options)
         set_memory(options, &options->problems.shapes[i]);
 }
 
-enum {
-    KEY_VARIANT = 256,
-    KEY_SECONDS,
-    KEY_OFFSET,
-    KEY_GAP,
-    KEY_STRIDE,
-    KEY_TRANSPOSED,
-    KEY_COLUMNS
-};
+enum { KEY_VARIANT = 4096, KEY_SECONDS };
+
+static error_t parse_common(int key, char *arg, struct argp_state *state)
+{
+    bench_common *options = state->input;
+    switch (key) {
+    case KEY_VARIANT:
+        options->variant = arg;
+        return 0;
+    case KEY_SECONDS:
+        options->seconds = tool_parse_seconds(state, "--seconds", arg);
+        return 0;
+    case 'j':
+        options->json = 1;
+        return 0;
+    case ARGP_KEY_INIT:
+        options->seconds = 0.5;
+        state->child_inputs[0] = &options->engine;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument \"%s\"", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option common_option_table[] = {
+    {"variant", KEY_VARIANT, "NAME", 0,
+     "A variant's name, best, reference or all (default: best; then, but for products, reference)",
+     2},
+    {"seconds", KEY_SECONDS, "S", 0, "Time for a measurement (default: 0.5)", 3},
+    {"json", 'j', NULL, 0, "A JSON line a measurement", 4},
+    {0}};
+
+static const struct argp_child common_children[] = {{&engine_argp, 0, NULL, 10}, {0}};
+
+const struct argp bench_argp = {
+    .options = common_option_table, .parser = parse_common, .children = common_children};
+
+enum { KEY_OFFSET = 256, KEY_GAP, KEY_STRIDE, KEY_TRANSPOSED, KEY_COLUMNS };
 
 static error_t parse_bench(int key, char *arg, struct argp_state *state)
 {
@@ -94,22 +124,9 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state)
     case KEY_TRANSPOSED:
         options->transposed = 1;
         return 0;
-    case KEY_VARIANT:
-        options->variant = arg;
-        return 0;
-    case KEY_SECONDS:
-        options->seconds = tool_parse_seconds(state, "--seconds", arg);
-        return 0;
-    case 'j':
-        options->json = 1;
-        return 0;
     case ARGP_KEY_INIT:
-        options->seconds = 0.5;
-        state->child_inputs[0] = &options->engine;
+        state->child_inputs[0] = &options->common;
         state->child_inputs[1] = &options->problems;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
         set_defaults(options);
@@ -127,10 +144,6 @@ static const struct argp_option bench_option_table[] = {
     {"packed-stride", KEY_STRIDE, "N", 0, "Packed bytes lie N bytes apart", 1},
     {"columns", KEY_COLUMNS, "N", 0,
      "to of OCP formats: the columns in the same pass, padded to a multiple of N rows", 1},
-    {"variant", KEY_VARIANT, "NAME", 0,
-     "A variant's name, best, reference or all (default: best, then reference)", 2},
-    {"seconds", KEY_SECONDS, "S", 0, "Time for a measurement (default: 0.5)", 3},
-    {"json", 'j', NULL, 0, "A JSON line a measurement", 4},
     {0}};
 
 /* ---- A measurement ---- */
@@ -218,11 +231,11 @@ static mx_status measure_plan(bench_run *run, tool_point *point, const mxrt_plan
     mx_status status = run->counts
                            ? counts_run(run->engine.device, point_run, &kernel, &counts, err)
                            : measure_pair(run->engine.device, point_run, &kernel, measure_copy_run,
-                                          &point->copy, run->options->seconds, &result, err);
+                                          &point->copy, run->options->common.seconds, &result, err);
     if (status != MX_OK)
         return status;
-    (run->options->json ? print_json : print_row)(run, point, info, run->counts ? NULL : &result,
-                                                  run->counts ? &counts : NULL);
+    (run->options->common.json ? print_json : print_row)(
+        run, point, info, run->counts ? NULL : &result, run->counts ? &counts : NULL);
     run->n_measured++;
     return MX_OK;
 }
@@ -252,11 +265,12 @@ static mx_status measure_variant(bench_run *run, tool_point *point, const char *
 static mx_status measure_all(bench_run *run, tool_point *point, mx_error *err)
 {
     mxrt_plan_request request = point_request(point);
-    const char *names[MAX_NAMES];
+    const char *names[BENCH_MAX_NAMES];
     size_t n = 0;
     int unused = 0;
-    mx_status status = mxrt_plan_variants(run->engine.device, &request, names, MAX_NAMES, &n, err);
-    for (size_t i = 0; i < n && i < MAX_NAMES && status == MX_OK; i++)
+    mx_status status =
+        mxrt_plan_variants(run->engine.device, &request, names, BENCH_MAX_NAMES, &n, err);
+    for (size_t i = 0; i < n && i < BENCH_MAX_NAMES && status == MX_OK; i++)
         status = measure_variant(run, point, names[i], &unused, err);
     if (status == MX_OK)
         status = measure_variant(run, point, "reference", &unused, err);
@@ -265,7 +279,7 @@ static mx_status measure_all(bench_run *run, tool_point *point, mx_error *err)
 
 static mx_status measure_point(bench_run *run, tool_point *point, mx_error *err)
 {
-    const char *wanted = run->options->variant;
+    const char *wanted = run->options->common.variant;
     int is_reference = 0;
     mx_status status =
         point_init(point, &run->engine, run->counts ? 0 : POINT_ROTATE | POINT_COPY, err);
@@ -328,12 +342,21 @@ static tool_table *create_table(const bench_run *run)
     return table_create(heads);
 }
 
+void bench_print(const tool_engine *engine, tool_table *rows, int n_measured)
+{
+    if (rows && n_measured > 0) {
+        printf("device %s: %s\n", engine->info.uri, engine->info.name);
+        table_print(rows, stdout);
+    }
+    table_destroy(rows);
+}
+
 int cmd_bench(int argc, char **argv)
 {
     if (products_asked(argc, argv))
         return cmd_bench_gemm(argc, argv);
     static const struct argp_child children[] = {
-        {&engine_argp, 0, NULL, 10}, {&problems_argp, 0, NULL, 1}, {0}};
+        {&bench_argp, 0, NULL, 0}, {&problems_argp, 0, NULL, 1}, {0}};
     static const struct argp argp = {
         .options = bench_option_table,
         .parser = parse_bench,
@@ -347,17 +370,13 @@ int cmd_bench(int argc, char **argv)
     mx_error err = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &options))
         return TOOL_EXIT_USAGE;
-    mx_status status = engine_open(&options.engine, &run.engine, &err);
+    mx_status status = engine_open(&options.common.engine, &run.engine, &err);
     if (status == MX_OK) {
         run.counts = counts_available(run.engine.device);
-        run.rows = options.json ? NULL : create_table(&run);
+        run.rows = options.common.json ? NULL : create_table(&run);
         status = measure_points(&run, &err);
         progress_clear(&run.progress);
-        if (!options.json && run.n_measured > 0) {
-            printf("device %s: %s\n", run.engine.info.uri, run.engine.info.name);
-            table_print(run.rows, stdout);
-        }
-        table_destroy(run.rows);
+        bench_print(&run.engine, run.rows, run.n_measured);
     }
     engine_close(&run.engine);
     return status == MX_OK ? tool_finish_stdout() : tool_fail(&err);

@@ -1,5 +1,6 @@
 /* mxrt bench --op grouped_gemm: products of a layer of experts, in TFLOP/s, and how exact they are.
  */
+#include "mxrt_bench.h"
 #include "mxrt_counts.h"
 #include "mxrt_products.h"
 
@@ -11,15 +12,11 @@
 
 #include <mxgen/error.h>
 
-enum { MAX_NAMES = 256 };
-
 typedef struct bench_options {
-    engine_options engine;
+    bench_common common;
     tool_products products;
     int n_samples;
-    const char *variant;        /* NULL: the best */
-    double seconds, most_error; /* 0: any */
-    int json;
+    double most_error; /* 0: any */
 } bench_options;
 
 typedef struct bench_run {
@@ -32,19 +29,13 @@ typedef struct bench_run {
 
 /* ---- Options ---- */
 
-enum { KEY_VARIANT = 256, KEY_SECONDS, KEY_SAMPLES, KEY_MOST_ERROR };
+enum { KEY_SAMPLES = 256, KEY_MOST_ERROR };
 
 static error_t parse_bench(int key, char *arg, struct argp_state *state)
 {
     bench_options *options = state->input;
 
     switch (key) {
-    case KEY_VARIANT:
-        options->variant = arg;
-        return 0;
-    case KEY_SECONDS:
-        options->seconds = tool_parse_seconds(state, "--seconds", arg);
-        return 0;
     case KEY_SAMPLES:
         options->n_samples = (int)tool_parse_integer(state, "--samples", arg, 1, 4096);
         return 0;
@@ -52,17 +43,10 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state)
         /* A number as those of seconds are. */
         options->most_error = tool_parse_seconds(state, "--max-error", arg);
         return 0;
-    case 'j':
-        options->json = 1;
-        return 0;
     case ARGP_KEY_INIT:
-        options->seconds = 0.5;
         options->n_samples = 16;
-        state->child_inputs[0] = &options->engine;
+        state->child_inputs[0] = &options->common;
         state->child_inputs[1] = &options->products;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument \"%s\"", arg);
         return 0;
     case ARGP_KEY_END:
         products_set_defaults(state, &options->products);
@@ -73,11 +57,8 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option bench_option_table[] = {
-    {"variant", KEY_VARIANT, "NAME", 0, "A variant's name, best (default), reference or all", 2},
     {"samples", KEY_SAMPLES, "N", 0, "Rows of the result that are checked (default: 16)", 3},
     {"max-error", KEY_MOST_ERROR, "E", 0, "A larger error, or a status word, is a failure", 3},
-    {"seconds", KEY_SECONDS, "S", 0, "Time for a measurement (default: 0.5)", 3},
-    {"json", 'j', NULL, 0, "A JSON line a measurement", 4},
     {0}};
 
 /* ---- A measurement ---- */
@@ -192,7 +173,7 @@ static mx_status measure_plan(bench_run *run, gemm_kernel *kernel, const gemm_sa
     status = measure_copy_init(&copy, device, gemm_problem_bytes(problem), problem->inputs.n, err);
     if (!status)
         status = measure_pair(device, gemm_kernel_run, kernel, measure_copy_run, &copy,
-                              run->options->seconds, &result->times, err);
+                              run->options->common.seconds, &result->times, err);
     measure_copy_finish(&copy);
     return status;
 }
@@ -224,7 +205,7 @@ static mx_status measure_variant(bench_run *run, gemm_problem *problem, const ge
     if (!status)
         status = measure_plan(run, &kernel, samples, &result, err);
     if (!status) {
-        (run->options->json ? print_json : print_row)(run, problem, &info, &result);
+        (run->options->common.json ? print_json : print_row)(run, problem, &info, &result);
         run->n_measured++;
     }
     double most = run->options->most_error;
@@ -240,7 +221,7 @@ static mx_status measure_variant(bench_run *run, gemm_problem *problem, const ge
 static mx_status measure_variants(bench_run *run, gemm_problem *problem,
                                   const gemm_samples *samples, mx_error *err)
 {
-    const char *wanted = run->options->variant, *names[MAX_NAMES];
+    const char *wanted = run->options->common.variant, *names[BENCH_MAX_NAMES];
     mx_status status = MX_OK;
     size_t n = 0;
 
@@ -248,8 +229,9 @@ static mx_status measure_variants(bench_run *run, gemm_problem *problem,
         return measure_variant(run, problem, samples, NULL, err);
     if (strcmp(wanted, "all"))
         return measure_variant(run, problem, samples, wanted, err);
-    status = mxrt_gemm_variants(run->engine.device, &problem->request, names, MAX_NAMES, &n, err);
-    for (size_t i = 0; !status && i < n && i < MAX_NAMES; i++)
+    status =
+        mxrt_gemm_variants(run->engine.device, &problem->request, names, BENCH_MAX_NAMES, &n, err);
+    for (size_t i = 0; !status && i < n && i < BENCH_MAX_NAMES; i++)
         status = measure_variant(run, problem, samples, names[i], err);
     return status;
 }
@@ -305,7 +287,7 @@ static tool_table *create_table(const bench_run *run)
 int cmd_bench_gemm(int argc, char **argv)
 {
     static const struct argp_child children[] = {
-        {&engine_argp, 0, NULL, 10}, {&products_argp, 0, NULL, 1}, {0}};
+        {&bench_argp, 0, NULL, 0}, {&products_argp, 0, NULL, 1}, {0}};
     static const struct argp argp = {
         .options = bench_option_table,
         .parser = parse_bench,
@@ -322,16 +304,12 @@ int cmd_bench_gemm(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &options))
         return TOOL_EXIT_USAGE;
-    mx_status status = engine_open(&options.engine, &run.engine, &err);
+    mx_status status = engine_open(&options.common.engine, &run.engine, &err);
     if (!status) {
         run.counts = counts_available(run.engine.device);
-        run.rows = options.json ? NULL : create_table(&run);
+        run.rows = options.common.json ? NULL : create_table(&run);
         status = measure_all(&run, &err);
-        if (!options.json && run.n_measured > 0) {
-            printf("device %s: %s\n", run.engine.info.uri, run.engine.info.name);
-            table_print(run.rows, stdout);
-        }
-        table_destroy(run.rows);
+        bench_print(&run.engine, run.rows, run.n_measured);
     }
     engine_close(&run.engine);
     return status == MX_OK ? tool_finish_stdout() : tool_fail(&err);

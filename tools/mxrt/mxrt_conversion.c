@@ -126,8 +126,9 @@ static uint64_t hash_name(const char *name)
     return hash;
 }
 
-mx_status conversion_plan(const conversion_options *options, const tool_filter *filter,
-                          const st_tensor *tensor, meta_packed *out, int *wanted, mx_error *err)
+/* Fills *out, to be released, for a tensor that is wanted. */
+static mx_status plan_tensor(const conversion_options *options, const tool_filter *filter,
+                             const st_tensor *tensor, meta_packed *out, int *wanted, mx_error *err)
 {
     char name[ST_PRINTABLE_BYTES];
     mx_dtype dtype = MX_DTYPE_F32;
@@ -161,13 +162,30 @@ mx_status conversion_plan(const conversion_options *options, const tool_filter *
     return MX_OK;
 }
 
-mx_status conversion_copy_metadata(tool_job *job, mx_error *err)
+static mx_status copy_metadata(tool_job *job, mx_error *err)
 {
     mx_status status = MX_OK;
     for (size_t i = 0; i < st_reader_metadata_count(job->reader) && status == MX_OK; i++) {
         const char *key, *value;
         st_reader_metadata_at(job->reader, i, &key, &value);
         status = st_writer_metadata(job->writer, key, value, err);
+    }
+    return status;
+}
+
+mx_status conversion_plan(tool_job *job, const conversion_options *options,
+                          mx_status (*plan)(tool_job *job, job_item *item, mx_error *err),
+                          mx_error *err)
+{
+    mx_status status = job_list_reader(job, err);
+    if (status == MX_OK)
+        status = copy_metadata(job, err);
+    for (size_t i = 0; i < job->n_items && status == MX_OK; i++) {
+        job_item *item = &job->items[i];
+        status = plan_tensor(options, &job->options->filter, item->tensor, &item->packed,
+                             &item->converted, err);
+        if (status == MX_OK)
+            status = plan(job, item, err);
     }
     return status;
 }

@@ -22,12 +22,10 @@ typedef struct conversion_options {
  * conversion_options with its op. */
 extern const struct argp conversion_argp;
 
-/* Sets *wanted for floating tensors of two or more dimensions, unless --include names others; never
- * for empty ones. Then fills *out, which the caller releases. */
-mx_status conversion_plan(const conversion_options *options, const tool_filter *filter,
-                          const st_tensor *tensor, meta_packed *out, int *wanted, mx_error *err);
-
-/* Metadata of the input, all of it. */
-mx_status conversion_copy_metadata(tool_job *job, mx_error *err);
+/* Lists the reader's tensors and passes all of its metadata on. Converted are floating tensors of
+ * two or more dimensions, unless --include names others; never empty ones. `plan` declares each. */
+mx_status conversion_plan(tool_job *job, const conversion_options *options,
+                          mx_status (*plan)(tool_job *job, job_item *item, mx_error *err),
+                          mx_error *err);
 
 #endif

@@ -2,11 +2,6 @@
 
 #include <mxgen/error.h>
 
-typedef struct dequantize_options {
-    job_options job;
-    foreign_options foreign;
-} dequantize_options;
-
 /* Copies the metadata that is not about a tensor to be restored; refuses what is about none. */
 static mx_status plan_metadata(tool_job *job, mx_error *err)
 {
@@ -42,10 +37,9 @@ static mx_status plan_item(tool_job *job, job_item *item, mx_error *err)
 
 static mx_status plan_dequantize(tool_job *job, void *user, mx_error *err)
 {
-    const dequantize_options *options = user;
     mx_status status = plan_metadata(job, err);
     if (status == MX_OK)
-        status = job_list_logical(job, &options->foreign, err);
+        status = job_list_logical(job, user, err);
     for (size_t i = 0; i < job->n_items && status == MX_OK; i++)
         status = plan_item(job, &job->items[i], err);
     return status;
@@ -57,32 +51,18 @@ static mx_status convert_item(tool_stream *stream, const stream_route *route, jo
     return stream_dequantize(stream, route, &item->packed, err);
 }
 
-static error_t parse_dequantize(int key, char *arg, struct argp_state *state)
-{
-    dequantize_options *options = state->input;
-    (void)arg;
-    if (key != ARGP_KEY_INIT)
-        return ARGP_ERR_UNKNOWN;
-    state->child_inputs[0] = &options->job;
-    state->child_inputs[1] = &options->foreign;
-    return 0;
-}
-
 int cmd_dequantize(int argc, char **argv)
 {
-    static const struct argp_child children[] = {
-        {&job_argp, 0, NULL, 0}, {&foreign_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {
-        .parser = parse_dequantize,
+    foreign_options options = {0};
+    const job_command command = {
+        .verb = "dequantize",
         .args_doc = "IN -o OUT",
         .doc = "Restores the tensors that quantize packed, with the type and shape they had, and "
                "data with scales of the OCP formats in files of others, where names, types and "
                "shapes tell what they are.",
-        .children = children};
-    dequantize_options options = {0};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &options))
-        return TOOL_EXIT_USAGE;
-    int code = job_run(&options.job, "dequantize", plan_dequantize, convert_item, &options);
-    tool_filter_finish(&options.job.filter);
-    return code;
+        .argp = &foreign_argp,
+        .input = &options,
+        .plan = plan_dequantize,
+        .convert = convert_item};
+    return job_main(&command, argc, argv);
 }

@@ -68,7 +68,9 @@ static const struct argp_option job_option_table[] = {
 
 static const struct argp_child job_children[] = {{&engine_argp, 0, NULL, 10}, {0}};
 
-const struct argp job_argp = {
+/* Options -o, --include, --exclude, --max-memory, --json, --quiet, the argument IN, and those of
+ * the engine. The input is a job_options that is zero. */
+static const struct argp job_argp = {
     .options = job_option_table, .parser = parse_job, .children = job_children};
 
 /* ---- Report ---- */
@@ -270,10 +272,9 @@ static mx_status convert_all(tool_job *job, job_convert_fn convert, mx_error *er
     return status;
 }
 
-int job_run(const job_options *options, const char *verb, job_plan_fn plan, job_convert_fn convert,
-            void *user)
+static int run(const job_command *command, const job_options *options)
 {
-    tool_job job = {.options = options, .verb = verb};
+    tool_job job = {.options = options, .verb = command->verb};
     mx_error err = {0};
     double start = tool_now();
     mx_status status = st_reader_open(options->in, &job.reader, &err);
@@ -282,11 +283,11 @@ int job_run(const job_options *options, const char *verb, job_plan_fn plan, job_
     if (status == MX_OK)
         status = st_writer_create(options->out, &job.writer, &err);
     if (status == MX_OK)
-        status = plan(&job, user, &err);
+        status = command->plan(&job, command->input, &err);
     if (status == MX_OK)
         status = st_writer_begin(job.writer, &err);
     if (status == MX_OK)
-        status = convert_all(&job, convert, &err);
+        status = convert_all(&job, command->convert, &err);
     job.seconds = tool_now() - start;
     st_writer_destroy(job.writer);
     int code = status == MX_OK ? report(&job) : tool_fail(&err);
@@ -296,5 +297,37 @@ int job_run(const job_options *options, const char *verb, job_plan_fn plan, job_
     logical_list_finish(&job.list);
     engine_close(&job.engine);
     st_reader_close(job.reader);
+    return code;
+}
+
+typedef struct command_inputs {
+    const job_command *command;
+    job_options job;
+} command_inputs;
+
+static error_t parse_command(int key, char *arg, struct argp_state *state)
+{
+    command_inputs *inputs = state->input;
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
+        return ARGP_ERR_UNKNOWN;
+    state->child_inputs[0] = inputs->command->input;
+    state->child_inputs[1] = &inputs->job;
+    return 0;
+}
+
+int job_main(const job_command *command, int argc, char **argv)
+{
+    const struct argp_child children[] = {
+        {command->argp, 0, NULL, 0}, {&job_argp, 0, NULL, 0}, {0}};
+    const struct argp argp = {.parser = parse_command,
+                              .args_doc = command->args_doc,
+                              .doc = command->doc,
+                              .children = children};
+    command_inputs inputs = {.command = command};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &inputs))
+        return TOOL_EXIT_USAGE;
+    int code = run(command, &inputs.job);
+    tool_filter_finish(&inputs.job.filter);
     return code;
 }

@@ -14,10 +14,6 @@ typedef struct job_options {
     int json, quiet;
 } job_options;
 
-/* Options -o, --include, --exclude, --max-memory, --json, --quiet, the argument IN, and those of
- * the engine. The input is a job_options that is zero. */
-extern const struct argp job_argp;
-
 typedef struct job_item {
     const st_tensor *tensor;
     const st_tensor *scales; /* that belong to the input, or NULL */
@@ -46,9 +42,17 @@ typedef mx_status (*job_plan_fn)(tool_job *job, void *user, mx_error *err);
 typedef mx_status (*job_convert_fn)(tool_stream *stream, const stream_route *route, job_item *item,
                                     mx_error *err);
 
-/* The whole: opens, plans, converts, commits, reports. Returns the exit status. */
-int job_run(const job_options *options, const char *verb, job_plan_fn plan, job_convert_fn convert,
-            void *user);
+/* A subcommand of this kind. */
+typedef struct job_command {
+    const char *verb, *args_doc, *doc;
+    const struct argp *argp; /* options of its own, besides those of all; their input is `input`, */
+    void *input;             /* which `plan` gets, too */
+    job_plan_fn plan;
+    job_convert_fn convert;
+} job_command;
+
+/* The whole: parses, opens, plans, converts, commits, reports. Returns the exit status. */
+int job_main(const job_command *command, int argc, char **argv);
 
 /* The items: the reader's tensors, none of them converted; or tensors with their scales, those
  * converted that are packed. */

@@ -4,11 +4,6 @@
 
 #include <mxgen/error.h>
 
-typedef struct quantize_options {
-    job_options job;
-    conversion_options conversion;
-} quantize_options;
-
 static mx_status declare_packed(tool_job *job, job_item *item, mx_error *err)
 {
     const meta_packed *packed = &item->packed;
@@ -55,8 +50,10 @@ static mx_status check_names(const tool_job *job, const job_item *item, const ch
     return MX_OK;
 }
 
-static mx_status plan_packed(tool_job *job, job_item *item, mx_error *err)
+static mx_status plan_item(tool_job *job, job_item *item, mx_error *err)
 {
+    if (!item->converted)
+        return job_declare_copy(job, item, err);
     char *key = meta_key(item->name), *value = meta_value(&item->packed);
     mx_status status = key && value
                            ? check_names(job, item, key, err)
@@ -72,19 +69,7 @@ static mx_status plan_packed(tool_job *job, job_item *item, mx_error *err)
 
 static mx_status plan_quantize(tool_job *job, void *user, mx_error *err)
 {
-    const quantize_options *options = user;
-    mx_status status = job_list_reader(job, err);
-    if (status == MX_OK)
-        status = conversion_copy_metadata(job, err);
-    for (size_t i = 0; i < job->n_items && status == MX_OK; i++) {
-        job_item *item = &job->items[i];
-        status = conversion_plan(&options->conversion, &options->job.filter, item->tensor,
-                                 &item->packed, &item->converted, err);
-        if (status == MX_OK)
-            status =
-                item->converted ? plan_packed(job, item, err) : job_declare_copy(job, item, err);
-    }
-    return status;
+    return conversion_plan(job, user, plan_item, err);
 }
 
 static mx_status convert_item(tool_stream *stream, const stream_route *route, job_item *item,
@@ -93,31 +78,17 @@ static mx_status convert_item(tool_stream *stream, const stream_route *route, jo
     return stream_quantize(stream, route, &item->packed, &item->counts, err);
 }
 
-static error_t parse_quantize(int key, char *arg, struct argp_state *state)
-{
-    quantize_options *options = state->input;
-    (void)arg;
-    if (key != ARGP_KEY_INIT)
-        return ARGP_ERR_UNKNOWN;
-    state->child_inputs[0] = &options->conversion;
-    state->child_inputs[1] = &options->job;
-    return 0;
-}
-
 int cmd_quantize(int argc, char **argv)
 {
-    static const struct argp_child children[] = {
-        {&conversion_argp, 0, NULL, 0}, {&job_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {
-        .parser = parse_quantize,
+    conversion_options options = {.op = MX_OP_TO};
+    const job_command command = {
+        .verb = "quantize",
         .args_doc = "IN -o OUT --format FORMAT",
         .doc = "Packs the floating tensors of a safetensors file that have two or more dimensions; "
                "--include picks others, too. What is not packed is copied.",
-        .children = children};
-    quantize_options options = {.conversion = {.op = MX_OP_TO}};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &options))
-        return TOOL_EXIT_USAGE;
-    int code = job_run(&options.job, "quantize", plan_quantize, convert_item, &options);
-    tool_filter_finish(&options.job.filter);
-    return code;
+        .argp = &conversion_argp,
+        .input = &options,
+        .plan = plan_quantize,
+        .convert = convert_item};
+    return job_main(&command, argc, argv);
 }
