@@ -99,8 +99,14 @@ mxe_value mxe_bf16_join_at(mxe *e, const mxe_value pair[2]);
 #define mxe_bf16_split(e, ...) mxe_bf16_split_at(MXE_AT(e), __VA_ARGS__)
 #define mxe_bf16_join(e, ...) mxe_bf16_join_at(MXE_AT(e), __VA_ARGS__)
 
-/* f32 to the nearest bf16, ties to even, as i16; not for the host. */
+/* f32 to the nearest bf16, ties to even, as i16; NaN is some NaN. */
 mxe_value mxe_to_bf16_at(mxe *e, mxe_value a);
 #define mxe_to_bf16(e, a) mxe_to_bf16_at(MXE_AT(e), (a))
+
+/* An element's code, in an integer's low bits (others do not matter but in bf16), as f32, times
+ * `factor`: a power of two of at most 2^119 that leaves the products normal numbers or zero. NaN
+ * and infinities stay such. */
+mxe_value mxe_element_to_f32_at(mxe *e, mxe_element element, mxe_value code, mxe_value factor);
+#define mxe_element_to_f32(e, ...) mxe_element_to_f32_at(MXE_AT(e), __VA_ARGS__)
 
 #endif

@@ -188,17 +188,3 @@ mxe_value mxe_bf16_join_at(mxe *e, const mxe_value pair[2])
     return are_ready(e, &low, 1) && are_ready(e, &high, 1) ? permute(e, high, low, 0x7632)
                                                            : mxe_poison(e, MXE_I32, true);
 }
-
-mxe_value mxe_to_bf16_at(mxe *e, mxe_value a)
-{
-    if (e->target->kind == MXGEN_HOST || a.type != MXE_F32) {
-        mxe_fail(e, "to bf16 from f32, on GPUs");
-        return mxe_poison(e, MXE_I16, true);
-    }
-    if (!mxe_is_set(e, a))
-        return mxe_poison(e, MXE_I16, true);
-    LLVMTypeRef bf16 = LLVMBFloatTypeInContext(e->context);
-    LLVMValueRef narrow = LLVMBuildFPTrunc(e->builder, a.ref, bf16, "");
-    LLVMValueRef bits = LLVMBuildBitCast(e->builder, narrow, e->types[MXE_I16], "");
-    return mxe_wrap(bits, MXE_I16, a.varying);
-}

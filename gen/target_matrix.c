@@ -31,6 +31,21 @@ const mxgen_matrix *mxgen_target_matrix(const mxgen_target *target, int tile)
     return NULL;
 }
 
+/* 16 and 32 vector registers: sums, one operand's vectors, and one item of the other. */
+static const mxgen_fma fma_rows[] = {
+    {"host-x86-64-v3", 6, 2},
+    {"host-x86-64-v4", 12, 2},
+};
+
+const mxgen_fma *mxgen_target_fma(const mxgen_target *target)
+{
+    for (size_t i = 0; i < sizeof(fma_rows) / sizeof(fma_rows[0]); i++) {
+        if (!strcmp(fma_rows[i].target, target->name))
+            return &fma_rows[i];
+    }
+    return NULL;
+}
+
 int mxgen_target_chiplets(const mxgen_target *target)
 {
     return !strcmp(target->name, "gfx942") || !strcmp(target->name, "gfx950") ? 8 : 1;

@@ -37,6 +37,17 @@ typedef struct mxgen_matrix {
 /* NULL: the target has none of that tile. */
 const mxgen_matrix *mxgen_target_matrix(const mxgen_target *target, int tile);
 
+/* What a target without matrix instructions multiplies tiles with: plain fused multiply-adds on
+ * vectors of results, of which `rows` x `vectors` stay in registers beside an operand of each
+ * side. */
+typedef struct mxgen_fma {
+    const char *target;
+    int rows, vectors;
+} mxgen_fma;
+
+/* NULL: the target has matrix instructions. */
+const mxgen_fma *mxgen_target_fma(const mxgen_target *target);
+
 /* Chiplets to which the hardware deals workgroups in turn; 1: one. */
 int mxgen_target_chiplets(const mxgen_target *target);
 /* Bytes that shared memory hands out without a conflict, to neighbouring lanes of 16 bytes each. */

@@ -131,6 +131,10 @@ mxe_value gemm_any_flag(mxe *e, const gemm_plan *p, const gemm_tile *tile, const
 /* Redo: whether the element is of a flagged strip. Varying i1; row and column in the tile, i32. */
 mxe_value gemm_is_flagged(mxe *e, const gemm_lane *lane, mxe_value row, mxe_value column);
 
+/* f32 as bits of out's type, rounded to nearest even: i32 or i16; and back. */
+mxe_value gemm_to_bits(mxe *e, mx_dtype dtype, mxe_value number);
+mxe_value gemm_from_bits(mxe *e, mx_dtype dtype, mxe_value bits);
+
 void gemm_store(mxe *e, const gemm_plan *p, const gemm_lane *lane, const gemm_sums *sums);
 
 #endif

@@ -24,20 +24,20 @@ static mxe_addr out_addr(mxe *e, const gemm_plan *p, const gemm_lane *lane, mxe_
     return addr;
 }
 
-static mxe_value to_bits(mxe *e, const gemm_plan *p, mxe_value number)
+mxe_value gemm_to_bits(mxe *e, mx_dtype dtype, mxe_value number)
 {
-    if (p->key.dtype == MX_DTYPE_F32)
+    if (dtype == MX_DTYPE_F32)
         return mxe_bitcast(e, number, MXE_I32);
-    if (p->key.dtype == MX_DTYPE_BF16)
+    if (dtype == MX_DTYPE_BF16)
         return mxe_to_bf16(e, number);
     return mxe_bitcast(e, mxe_fcast(e, number, MXE_F16), MXE_I16);
 }
 
-static mxe_value from_bits(mxe *e, const gemm_plan *p, mxe_value bits)
+mxe_value gemm_from_bits(mxe *e, mx_dtype dtype, mxe_value bits)
 {
-    if (p->key.dtype == MX_DTYPE_F32)
+    if (dtype == MX_DTYPE_F32)
         return mxe_bitcast(e, bits, MXE_F32);
-    if (p->key.dtype == MX_DTYPE_BF16) {
+    if (dtype == MX_DTYPE_BF16) {
         mxe_value wide = mxe_shl(e, mxe_zext(e, bits, MXE_I32), mxe_i32(e, 16));
         return mxe_bitcast(e, wide, MXE_F32);
     }
@@ -63,8 +63,8 @@ static void store_run(mxe *e, const gemm_plan *p, const gemm_lane *lane, const r
         for (int k = 0; k < step; k++) {
             mxe_value number = r->items[i + k];
             if (accumulate)
-                number = mxe_fadd(e, number, from_bits(e, p, old[k]));
-            bits[k] = to_bits(e, p, number);
+                number = mxe_fadd(e, number, gemm_from_bits(e, p->key.dtype, old[k]));
+            bits[k] = gemm_to_bits(e, p->key.dtype, number);
         }
         mxe_store(e, addr, out_type(p), step, align_bytes, 0, mxe_always(), bits);
         mxe_if_end(e, &there);

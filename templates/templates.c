@@ -2,6 +2,7 @@
 #include "gen/template.h"
 
 extern const mxgen_template gemm_direct_template;
+extern const mxgen_template gemm_host_template;
 extern const mxgen_template gemm_prepare_template;
 extern const mxgen_template gemm_redo_template;
 extern const mxgen_template gemm_tiles_template;
@@ -12,7 +13,7 @@ extern const mxgen_template mx_tiles_template;
 extern const mxgen_template mx_unaligned_template;
 
 const mxgen_template *const mxgen_templates[] = {
-    &mx_rows_template,    &mx_unaligned_template, &mx_tiles_template,
-    &mx_general_template, &mx_pair_template,      &gemm_prepare_template,
-    &gemm_tiles_template, &gemm_direct_template,  &gemm_redo_template};
+    &mx_rows_template,   &mx_unaligned_template, &mx_tiles_template,   &mx_general_template,
+    &mx_pair_template,   &gemm_prepare_template, &gemm_tiles_template, &gemm_direct_template,
+    &gemm_redo_template, &gemm_host_template};
 const size_t mxgen_n_templates = sizeof(mxgen_templates) / sizeof(mxgen_templates[0]);
