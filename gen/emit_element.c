@@ -72,7 +72,7 @@ mxe_value mxe_element_to_f32_at(mxe *e, mxe_element element, mxe_value code, mxe
         wide = mxe_binary_at(e, MXE_SHL, wide, number(e, MXE_I32, 16));
         return times(e, mxe_bitcast_at(e, wide, MXE_F32), factor);
     }
-    bool permutes = e->target->kind == MXGEN_HOST && e->simd_width > 1;
+    bool permutes = mxgen_target_has(e->target, MXGEN_CAP_PERMUTE) && e->simd_width > 1;
     if (element == MXE_E2M1 && permutes) {
         code = mxe_varying_at(e, mxe_convert_at(e, code, MXE_I32, false));
         return times(e, e2m1_by_permutation(e, code), factor);

@@ -18,9 +18,10 @@ enum {
     /* Matrix instructions of four warps that read shared memory, bulk copies into it that signal
      * their end, registers passed between warps. */
     MXGEN_CAP_TILE_MMA = 1u << 3,
-    MXGEN_CAP_FP8 = 1u << 4,    /* converts f32 to OCP's FP8 as mxe_fp8_pair wants it */
-    MXGEN_CAP_FP4 = 1u << 5,    /* divides f32 by a scale and converts to FP4: mxe_fp4_eight */
-    MXGEN_CAP_HALVES = 1u << 6, /* computes with two bf16 or u16 in a word, subnormals kept */
+    MXGEN_CAP_FP8 = 1u << 4,     /* converts f32 to OCP's FP8 as mxe_fp8_pair wants it */
+    MXGEN_CAP_FP4 = 1u << 5,     /* divides f32 by a scale and converts to FP4: mxe_fp4_eight */
+    MXGEN_CAP_HALVES = 1u << 6,  /* computes with two bf16 or u16 in a word, subnormals kept */
+    MXGEN_CAP_PERMUTE = 1u << 7, /* the host: vectors' items by numbers in another vector */
 };
 
 struct mxgen_target {
