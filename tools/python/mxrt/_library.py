@@ -4,8 +4,8 @@ import ctypes
 import os
 import shutil
 import subprocess
-from ctypes import POINTER, c_char, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint8
-from ctypes import c_uint16, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t
+from ctypes import c_uint8, c_uint16, c_uint64, c_void_p
 
 ENVIRONMENT = "MXRT_LIBRARY"
 SONAME = "libmxrt.so.0"
@@ -61,7 +61,8 @@ class PlanRequest(ctypes.Structure):
     _fields_ = [("op", c_int), ("format", c_int), ("profile", c_int), ("axis", c_int),
                 ("in_", POINTER(DLTensor)), ("out", POINTER(DLTensor)),
                 ("scales", POINTER(DLTensor)), ("options", POINTER(OcpOptions)),
-                ("variant", c_char_p), ("policy", c_int)]
+                ("columns", c_void_p), ("variant", c_char_p), ("policy", c_int),
+                ("budget_us", c_double), ("stream", c_void_p)]
 
 
 class GemmRequest(ctypes.Structure):
@@ -72,7 +73,8 @@ class GemmRequest(ctypes.Structure):
                 ("write_offsets", POINTER(DLTensor)), ("status", POINTER(DLTensor)),
                 ("host_offsets", c_int), ("left_scales_transposed", c_int),
                 ("right_scales_transposed", c_int), ("accumulate", c_int), ("num_cu", c_int),
-                ("variant", c_char_p), ("policy", c_int)]
+                ("variant", c_char_p), ("policy", c_int), ("budget_us", c_double),
+                ("stream", c_void_p)]
 
 
 class GemmBuffers(ctypes.Structure):
