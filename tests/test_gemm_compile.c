@@ -1,6 +1,7 @@
-/* Products that no pack has, compiled as kernels of block operations are. With a stand-in for
- * mxgen. */
+/* Products that no pack has, compiled as kernels of block operations are: by a stand-in for mxgen,
+ * and by the real one. */
 #include <check.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +210,86 @@ START_TEST(the_callback_is_told)
 }
 END_TEST
 
+/* ---- The real mxgen (MXGEN), for a simulated chip (MX_TEST_SIM) ---- */
+
+/* The tensor's memory on the device instead, to be freed there. */
+static void *move_there(mxrt_device *on, request_tensor *t, size_t bytes)
+{
+    mxrt_device_info info;
+    void *data = NULL;
+
+    ck_assert_int_eq(mxrt_device_get_info(on, &info, &err), MX_OK);
+    ck_assert_int_eq(mxrt_device_alloc(on, bytes, &data, &err), MX_OK);
+    ck_assert_int_eq(mxrt_device_upload(on, data, t->dl.data, bytes, &err), MX_OK);
+    t->dl.data = data;
+    t->dl.device = info.dl_device;
+    return data;
+}
+
+/* A stream that captures, for which nothing is compiled. */
+static void assert_not_while_capturing(mxrt_device *on)
+{
+    int (*stream_create)(void **), (*begin)(void *, int), (*end)(void *, void **);
+    int (*stream_destroy)(void *), (*graph_destroy)(void *);
+    void *library = dlopen(getenv("MX_TEST_SIM"), RTLD_NOW), *stream = NULL, *graph = NULL;
+    mxrt_gemm_plan *plan;
+
+    ck_assert_ptr_nonnull(library);
+    *(void **)&stream_create = dlsym(library, "hipStreamCreate");
+    *(void **)&begin = dlsym(library, "hipStreamBeginCapture");
+    *(void **)&end = dlsym(library, "hipStreamEndCapture");
+    *(void **)&stream_destroy = dlsym(library, "hipStreamDestroy");
+    *(void **)&graph_destroy = dlsym(library, "hipGraphDestroy");
+    ck_assert_int_eq(stream_create(&stream), 0);
+    ck_assert_int_eq(begin(stream, 0), 0);
+    the.request.stream = stream;
+    ck_assert_int_eq(mxrt_gemm_plan_create(on, &the.request, &plan, &err), MX_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.message, "a graph is being captured"));
+    ck_assert_uint_eq(n_logged("compiles it"), 0);
+    ck_assert_int_eq(end(stream, &graph), 0);
+    ck_assert_int_eq(graph_destroy(graph), 0);
+    ck_assert_int_eq(stream_destroy(stream), 0);
+    the.request.stream = NULL;
+    dlclose(library);
+}
+
+START_TEST(real_mxgen_for_a_chip)
+{
+    const mxrt_compiler_options compiler = {.program = getenv("MXGEN")};
+    mxrt_context *of;
+    mxrt_gemm_plan *plan;
+    mxrt_gemm_buffers buffers = {0};
+    void *memory[6], *workspace = NULL;
+
+    setenv("MXRT_HIP_LIBRARY", getenv("MX_TEST_SIM"), 1);
+    setenv("MXSIM_ARCH", "gfx942", 1);
+    mxrt_device *on = open_device("hip:0", NULL, &compiler, &of);
+    request_make(&the, MX_GEMM_ROWS); /* ones, E4M3 by FP4 */
+    request_tensor *all[] = {&the.left,         &the.left_scales, &the.right,
+                             &the.right_scales, &the.out,         &the.status};
+    const size_t bytes[] = {M * K, M * K / 32, G * N * K / 2, G * N * K / 32, M * N * 4, 4};
+    for (int i = 0; i < 6; i++)
+        memory[i] = move_there(on, all[i], bytes[i]);
+    assert_not_while_capturing(on);
+    ck_assert_msg(!mxrt_gemm_plan_create(on, &the.request, &plan, &err), "%s", err.message);
+    ck_assert_uint_eq(n_logged("compiles it"), 1);
+    ck_assert_ptr_nonnull(strstr(kept(".mxdb"), "gfx942-gemm_rows-mxfp8e4m3.mxfp4-f32-"));
+    buffers.workspace_bytes = mxrt_gemm_workspace_bytes(plan);
+    ck_assert_int_eq(mxrt_device_alloc(on, buffers.workspace_bytes, &workspace, &err), MX_OK);
+    buffers.workspace = workspace;
+    ck_assert_msg(!mxrt_gemm_run(plan, &buffers, NULL, &err), "%s", err.message);
+    ck_assert_int_eq(mxrt_device_synchronize(on, NULL, &err), MX_OK);
+    ck_assert_int_eq(mxrt_device_download(on, the.out_data, memory[4], bytes[4], &err), MX_OK);
+    for (int64_t i = 0; i < (int64_t)M * N; i++)
+        ck_assert(request_out_at(&the, i) == K);
+    mxrt_gemm_plan_destroy(plan);
+    mxrt_device_free(on, workspace);
+    for (int i = 0; i < 6; i++)
+        mxrt_device_free(on, memory[i]);
+    close_device(on, of);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gemm_compile");
@@ -220,6 +301,8 @@ int main(void)
     tcase_add_test(tests, packs_are_completed);
     tcase_add_test(tests, failures_are_told);
     tcase_add_test(tests, the_callback_is_told);
+    if (getenv("MXGEN") && getenv("MX_TEST_SIM"))
+        tcase_add_test(tests, real_mxgen_for_a_chip);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
