@@ -158,6 +158,33 @@ START_TEST(empty_selections)
 }
 END_TEST
 
+/* One pair of operands and one pass: those kernels, and the steps that they launch. */
+START_TEST(products_of_one_pair)
+{
+    const mxgen_filter filter = {.families = MXGEN_FAMILY_GEMM,
+                                 .passes = 1u << MXGEN_PASS_COLS,
+                                 .pairs =
+                                     mxgen_pair_bit(MXGEN_OPERAND_MXFP8_E4M3, MXGEN_OPERAND_MXFP4)};
+    mx_error error = {MX_OK, ""};
+    mxgen_spec *specs;
+    size_t n, n_products = 0;
+    ck_assert_int_eq(mxgen_enumerate(target_of("sm_90a"), &filter, &specs, &n, &error), MX_OK);
+    for (size_t i = 0; i < n; i++) {
+        const mxgen_gemm_key *key = &specs[i].key.gemm;
+        bool pair = key->left == MXGEN_OPERAND_MXFP8_E4M3 && key->right == MXGEN_OPERAND_MXFP4;
+        bool operand = key->left == key->right &&
+                       (key->left == MXGEN_OPERAND_MXFP8_E4M3 || key->left == MXGEN_OPERAND_MXFP4);
+        n_products += key->pass == MXGEN_PASS_COLS;
+        ck_assert_msg(key->pass == MXGEN_PASS_STEP ? pair || operand
+                                                   : key->pass == MXGEN_PASS_COLS && pair,
+                      "%s", specs[i].name);
+    }
+    ck_assert_uint_gt(n_products, 0);
+    ck_assert_uint_gt(n, n_products);
+    free(specs);
+}
+END_TEST
+
 START_TEST(mixed_targets)
 {
     mxgen_spec specs[2];
@@ -618,6 +645,7 @@ int main(void)
     tcase_add_test(users, programs_that_do_not_divide);
     tcase_add_test(users, unknown_kernels);
     tcase_add_test(users, empty_selections);
+    tcase_add_test(users, products_of_one_pair);
     tcase_add_test(users, mixed_targets);
     tcase_add_test(users, pack_in_no_folder);
     tcase_add_loop_test(writers, mistake_in_template, 0, N_MISTAKES * N_TARGETS);

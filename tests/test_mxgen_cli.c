@@ -103,6 +103,8 @@ static const bad_case bad_cases[] = {
     {"build --target gfx942,, -o @x", 1, "unknown target \"\""},
     {"build --op toto -o @x", 1, "toto"},
     {"build --format mx5 -o @x", 1, "mx5"},
+    {"build --op to --format mxfp4.mxfp4 -o @x", 1, "mxfp4.mxfp4 is that of a product"},
+    {"build --op gemm_cols --format mxfp4.mx9 -o @x", 1, "mxfp4.mx9"},
     {"build --dtype f64 -o @x", 1, "f64"},
     {"build --layout round -o @x", 1, "round"},
     {"build --max-rank 0 -o @x", 1, "max-rank"},
