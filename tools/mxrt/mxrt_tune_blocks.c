@@ -14,7 +14,14 @@ typedef struct blocks {
     unsigned char *expected, *found; /* the right bytes of slot 0's output */
     void *poison;                    /* as many on the device */
     size_t output_bytes;
+    unsigned char *scales, *found_scales; /* of OCP formats: the right ones, of slot 0 */
+    size_t scales_bytes;
 } blocks;
+
+static int writes_scales(const blocks *b)
+{
+    return b->scales_bytes && b->point.op == MX_OP_TO;
+}
 
 static mx_status begin(tune_subject *subject, mx_error *err)
 {
@@ -63,7 +70,7 @@ static mx_status run_reference(const tune_subject *subject, const unsigned char 
 {
     blocks *b = subject->state;
     tool_point *point = &b->point;
-    mx_case_tensor in = point->in, out = point->out;
+    mx_case_tensor in = point->in, out = point->out, scales = point->scales;
     ptrdiff_t in_offset = (char *)in.tensor.data - (char *)measure_ring_at(&point->in_ring, 0);
     ptrdiff_t out_offset = (char *)out.tensor.data - (char *)measure_ring_at(&point->out_ring, 0);
     mxrt_plan_request request = point_request(point);
@@ -75,12 +82,36 @@ static mx_status run_reference(const tune_subject *subject, const unsigned char 
     out.tensor.shape = out.shape, out.tensor.strides = out.strides;
     request.in = &in.tensor;
     request.out = &out.tensor;
+    if (b->scales_bytes) {
+        scales.tensor.data = b->scales;
+        scales.tensor.device = in.tensor.device;
+        scales.tensor.shape = scales.shape, scales.tensor.strides = scales.strides;
+        request.scales = &scales.tensor;
+    }
     request.variant = "reference";
     mx_status status = mxrt_plan_create(subject->host->device, &request, &plan, err);
     if (status == MX_OK)
         status = mxrt_plan_run(plan, NULL, NULL, NULL, err);
     mxrt_plan_destroy(plan);
     return status;
+}
+
+/* Those that are read, or memory for those that are written. */
+static mx_status make_scales(const tune_subject *subject, mx_error *err)
+{
+    blocks *b = subject->state;
+    const measure_ring *ring = &b->point.scale_ring;
+    b->scales_bytes = b->point.has_scales ? ring->slot_bytes : 0;
+    if (!b->scales_bytes)
+        return MX_OK;
+    b->scales = malloc(b->scales_bytes);
+    b->found_scales = malloc(b->scales_bytes);
+    if (!b->scales || !b->found_scales)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %zu scales", b->scales_bytes);
+    memset(b->scales, POISON, b->scales_bytes);
+    return writes_scales(b) ? MX_OK
+                            : mxrt_device_download(subject->engine->device, b->scales,
+                                                   measure_ring_at(ring, 0), b->scales_bytes, err);
 }
 
 /* The output that the plain C reference makes of slot 0's input. */
@@ -105,6 +136,8 @@ static mx_status make_expected(const tune_subject *subject, mx_error *err)
         memset(b->expected, POISON, b->output_bytes);
         status = mxrt_device_upload(device, b->poison, b->expected, b->output_bytes, err);
     }
+    if (status == MX_OK)
+        status = make_scales(subject, err);
     if (status == MX_OK)
         status = run_reference(subject, copy, err);
     free(copy);
@@ -148,28 +181,60 @@ static void close_kernel(void *kernel)
     free(k);
 }
 
+/* Both as they were before any kernel; there are fewer scales than bytes of data. */
+static mx_status poison(const blocks *b, mxrt_device *device, mx_error *err)
+{
+    void *slot = measure_ring_at(&b->point.out_ring, 0);
+    mx_status status = mxrt_device_copy(device, slot, b->poison, b->output_bytes, NULL, err);
+    if (status == MX_OK && writes_scales(b))
+        status = mxrt_device_copy(device, measure_ring_at(&b->point.scale_ring, 0), b->poison,
+                                  b->scales_bytes, NULL, err);
+    return status;
+}
+
+static mx_status fetch(const blocks *b, mxrt_device *device, mx_error *err)
+{
+    void *slot = measure_ring_at(&b->point.out_ring, 0);
+    mx_status status = mxrt_device_download(device, b->found, slot, b->output_bytes, err);
+    if (status == MX_OK && writes_scales(b))
+        status =
+            mxrt_device_download(device, b->found_scales, measure_ring_at(&b->point.scale_ring, 0),
+                                 b->scales_bytes, err);
+    return status;
+}
+
+/* Returns whether they are the same; else says where they first differ. */
+static int compare(const unsigned char *found, const unsigned char *wanted, size_t n,
+                   const char *what, char *why, size_t why_bytes)
+{
+    size_t at = 0;
+    if (!memcmp(found, wanted, n))
+        return 1;
+    while (found[at] == wanted[at])
+        at++;
+    snprintf(why, why_bytes, "wrong values: byte %zu of the %s is %u, the reference has %u", at,
+             what, found[at], wanted[at]);
+    return 0;
+}
+
 static mx_status check(tune_subject *subject, void *kernel, char *why, size_t why_bytes,
                        mx_error *err)
 {
-    blocks *b = subject->state;
+    const blocks *b = subject->state;
     const blocks_kernel *k = kernel;
     mxrt_device *device = subject->engine->device;
-    void *slot = measure_ring_at(&b->point.out_ring, 0);
-    size_t at = 0;
-    mx_status status = mxrt_device_copy(device, slot, b->poison, b->output_bytes, NULL, err);
+    mx_status status = poison(b, device, err);
     if (status == MX_OK)
         status = mxrt_plan_run(k->plan, NULL, NULL, NULL, err);
     if (status == MX_OK)
         status = mxrt_device_synchronize(device, NULL, err);
     if (status == MX_OK)
-        status = mxrt_device_download(device, b->found, slot, b->output_bytes, err);
-    if (status != MX_OK || !memcmp(b->found, b->expected, b->output_bytes))
-        return status;
-    while (b->found[at] == b->expected[at])
-        at++;
-    snprintf(why, why_bytes, "wrong values: byte %zu of the output is %u, the reference has %u", at,
-             b->found[at], b->expected[at]);
-    return MX_OK;
+        status = fetch(b, device, err);
+    if (status == MX_OK &&
+        compare(b->found, b->expected, b->output_bytes, "output", why, why_bytes) &&
+        writes_scales(b))
+        compare(b->found_scales, b->scales, b->scales_bytes, "scales", why, why_bytes);
+    return status;
 }
 
 static void finish(tune_subject *subject)
@@ -179,6 +244,8 @@ static void finish(tune_subject *subject)
         return;
     free(b->expected);
     free(b->found);
+    free(b->scales);
+    free(b->found_scales);
     mxrt_device_free(subject->engine->device, b->poison);
     point_finish(&b->point);
     free(b);
