@@ -381,14 +381,20 @@ void mxe_bulk_load_at(mxe *e, mxe_value to, const char *pointer, mxe_value offse
                       mxe_value signal);
 #define mxe_bulk_load(e, ...) mxe_bulk_load_at(MXE_AT(e), __VA_ARGS__)
 
+/* Two FP8, in the low half of an i32, times two f16 in `factors`: rounded to nearest even as FP8 of
+ * the same type; NaN stays one, what is infinite does not. The high half is zero. */
+mxe_value mxe_fp8_scale_at(mxe *e, mxe_value pair, mxe_value factors, bool is_e5m2);
+#define mxe_fp8_scale(e, ...) mxe_fp8_scale_at(MXE_AT(e), __VA_ARGS__)
+
 /* The running warpgroup multiplies rows [64, 128 bytes] at shared offset `a` by rows [n, 128 bytes]
  * at `b`, contracting over the 128 bytes, and adds to acc[n / 2] (f32, varying). Rows are 128 bytes;
  * their 16-byte chunk c stands at chunk c ^ (row % 8); both start at multiples of 1024. Lane l of
  * warp w of the group has in acc[4 j + 2 h + i] the element of row 16 w + l / 4 + 8 h, column
- * 8 j + 2 (l % 4) + i. `clear` (uniform i32): nonzero starts from zero. Done when it returns. */
-typedef enum mxe_tile_kind { MXE_TILE_BF16 = 0, MXE_TILE_E5M2 } mxe_tile_kind;
-void mxe_tile_mma_at(mxe *e, mxe_tile_kind kind, int n, mxe_value a, mxe_value b, mxe_value clear,
-                     mxe_value *acc);
+ * 8 j + 2 (l % 4) + i. `clear` (uniform i32): nonzero starts from zero. kinds: of `a` and `b`, which are
+ * both bf16 or neither. Done when it returns. */
+typedef enum mxe_tile_kind { MXE_TILE_BF16 = 0, MXE_TILE_E5M2, MXE_TILE_E4M3 } mxe_tile_kind;
+void mxe_tile_mma_at(mxe *e, const mxe_tile_kind kinds[2], int n, mxe_value a, mxe_value b,
+                     mxe_value clear, mxe_value *acc);
 #define mxe_tile_mma(e, ...) mxe_tile_mma_at(MXE_AT(e), __VA_ARGS__)
 
 /* All threads of a warpgroup set how many registers each has: fewer than the launch gave, or more

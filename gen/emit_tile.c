@@ -183,16 +183,14 @@ static void MX_PRINTF(2, 3) append(text *t, const char *format, ...)
         t->used += (size_t)n;
 }
 
-static const char *const instructions[] = {
-    "wgmma.mma_async.sync.aligned.m64n%dk16.f32.bf16.bf16",
-    "wgmma.mma_async.sync.aligned.m64n%dk32.f32.e5m2.e5m2",
-};
+static const char *const kind_names[] = {"bf16", "e5m2", "e4m3"};
 
 /* Four instructions, each over 32 bytes of the rows. Operand n_acc and n_acc + 1 are the
  * descriptors, n_acc + 2 says whether to start from zero. */
-static void product_text(text *t, mxe_tile_kind kind, int n)
+static void product_text(text *t, const mxe_tile_kind kinds[2], int n)
 {
     int n_acc = n / 2;
+    bool bf16 = kinds[0] == MXE_TILE_BF16;
     append(t,
            "{ .reg .pred keep, always; .reg .b64 a, b;\n"
            "setp.eq.b32 keep, $%d, 0; setp.eq.b32 always, 0, 0;\n"
@@ -200,12 +198,11 @@ static void product_text(text *t, mxe_tile_kind kind, int n)
            "wgmma.fence.sync.aligned;\n",
            n_acc + 2, n_acc, n_acc + 1);
     for (int step = 0; step < 4; step++) {
-        append(t, instructions[kind], n);
-        append(t, " {");
+        append(t, "wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {", n, bf16 ? 16 : 32,
+               kind_names[kinds[0]], kind_names[kinds[1]]);
         for (int i = 0; i < n_acc; i++)
             append(t, "%s$%d", i ? "," : "", i);
-        append(t, "}, a, b, %s, 1, 1%s;\n", step ? "always" : "keep",
-               kind == MXE_TILE_BF16 ? ", 0, 0" : "");
+        append(t, "}, a, b, %s, 1, 1%s;\n", step ? "always" : "keep", bf16 ? ", 0, 0" : "");
         if (step < 3)
             append(t, "add.s64 a, a, 2; add.s64 b, b, 2;\n");
     }
@@ -234,8 +231,24 @@ static LLVMValueRef descriptor(mxe *e, mxe_value offset)
     return LLVMBuildOr(e->builder, address, LLVMConstInt(i64, form, 0), "");
 }
 
-void mxe_tile_mma_at(mxe *e, mxe_tile_kind kind, int n, mxe_value a, mxe_value b, mxe_value clear,
-                     mxe_value *acc)
+mxe_value mxe_fp8_scale_at(mxe *e, mxe_value pair, mxe_value factors, bool is_e5m2)
+{
+    const char *up = is_e5m2 ? "llvm.nvvm.e5m2x2.to.f16x2.rn" : "llvm.nvvm.e4m3x2.to.f16x2.rn";
+    const char *down = is_e5m2 ? "llvm.nvvm.f16x2.to.e5m2x2.rn" : "llvm.nvvm.f16x2.to.e4m3x2.rn";
+    if (!is_capable(e, "scaled FP8") || !is_i32(e, pair) || !is_i32(e, factors))
+        return mxe_poison(e, MXE_I32, true);
+    LLVMTypeRef halves = LLVMVectorType(e->types[MXE_F16], 2);
+    LLVMValueRef value = LLVMBuildTrunc(e->builder, pair.ref, e->types[MXE_I16], "");
+    value = mxe_call_intrinsic(e, up, NULL, 0, &value, 1);
+    LLVMValueRef by = LLVMBuildBitCast(e->builder, factors.ref, halves, "");
+    value = LLVMBuildFMul(e->builder, value, by, "");
+    value = mxe_call_intrinsic(e, down, NULL, 0, &value, 1);
+    value = LLVMBuildZExt(e->builder, value, e->types[MXE_I32], "");
+    return mxe_wrap(value, MXE_I32, pair.varying || factors.varying);
+}
+
+void mxe_tile_mma_at(mxe *e, const mxe_tile_kind kinds[2], int n, mxe_value a, mxe_value b,
+                     mxe_value clear, mxe_value *acc)
 {
     enum { MOST = 128 };
     text code = {.used = 0}, constraints = {.used = 0};
@@ -246,7 +259,11 @@ void mxe_tile_mma_at(mxe *e, mxe_tile_kind kind, int n, mxe_value a, mxe_value b
         mxe_fail(e, "a tile of %d columns; multiples of 8 up to %d", n, 2 * MOST);
         return;
     }
-    product_text(&code, kind, n);
+    if ((kinds[0] == MXE_TILE_BF16) != (kinds[1] == MXE_TILE_BF16)) {
+        mxe_fail(e, "a product of %s and %s", kind_names[kinds[0]], kind_names[kinds[1]]);
+        return;
+    }
+    product_text(&code, kinds, n);
     product_constraints(&constraints, n_acc);
     LLVMTypeRef fields[MOST];
     LLVMValueRef args[MOST + 3] = {descriptor(e, a), descriptor(e, b), clear.ref};

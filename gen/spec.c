@@ -177,7 +177,8 @@ static void set_names(mxgen_spec *spec)
         set_stem(spec, stem, sizeof(stem));
     snprintf(spec->name, sizeof(spec->name), "%s", stem);
     if (gemm)
-        set_gemm_stem(spec, !spec->tmpl->any_operands, stem, sizeof(stem));
+        set_gemm_stem(spec, !(spec->tmpl->any_operands && spec->key.gemm.exact), stem,
+                      sizeof(stem));
     snprintf(spec->symbol, sizeof(spec->symbol), "%s", stem);
     for (int i = 0; i < spec->n_params; i++) {
         append_param(spec->name, sizeof(spec->name), spec->param_names[i], spec->params[i]);

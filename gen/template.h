@@ -42,7 +42,7 @@ struct mxgen_template {
     unsigned formats;  /* block kernels: bit set of mx_format */
     unsigned layouts;  /* block kernels: bit set of mx_layout */
     unsigned passes;   /* grouped GEMM: bit set of mxgen_pass; `applies` looks at the operands */
-    bool any_operands; /* grouped GEMM: the code is the same for all operands */
+    bool any_operands; /* grouped GEMM, exact: the code is the same for all operands */
     const mxgen_param *params;
     int n_params;
     /* Whether the spec's parameters make sense for its target and key; if not, `why` says which

@@ -2,9 +2,20 @@
 
 enum { NAN_SCALE = 255 };
 
-/* How far a scale may be below its row's reference. The one is what E5M2 holds, the other keeps
- * products of two elements normal f32 numbers. */
-enum { E5M2_SPREAD = 26, BF16_SPREAD = 60 };
+/* How far a scale may be below its row's reference. MXFP4: what E5M2 holds. MXFP8 in a byte: a
+ * block whose largest number is 2^(LARGE + SPREAD) or more, which quantisation makes of all but
+ * zeros, then loses at most 2^-12 of it, and what f16 holds is enough on the way. bf16: products of
+ * two elements stay normal f32 numbers. */
+enum { FP4_SPREAD = 26, E4M3_SPREAD = 6, E5M2_SPREAD = 8, BF16_SPREAD = 60 };
+
+static int spread_of(const gemm_block *block)
+{
+    if (block->elem_bytes == 2)
+        return BF16_SPREAD;
+    return block->operand == MXGEN_OPERAND_MXFP4        ? FP4_SPREAD
+           : block->operand == MXGEN_OPERAND_MXFP8_E4M3 ? E4M3_SPREAD
+                                                        : E5M2_SPREAD;
+}
 
 static mxe_value word(mxe *e, uint32_t bits)
 {
@@ -157,6 +168,82 @@ static void fp8_to_bf16(mxe *e, mxgen_operand operand, mxe_value below, mxe_valu
         out[i] = mxe_var_get(e, words[i]);
 }
 
+static mxe_value scale_word(mxe *e, mxe_value in, mxe_value factors, bool is_e5m2)
+{
+    mxe_value low = mxe_fp8_scale(e, in, factors, is_e5m2);
+    mxe_value high = mxe_fp8_scale(e, mxe_lshr(e, in, mxe_i32(e, 16)), factors, is_e5m2);
+    return mxe_lookup(e, low, high, word(e, 0x5410));
+}
+
+static mxe_value f16_power(mxe *e, mxe_value exponent)
+{
+    mxe_value half = mxe_shl(e, mxe_add(e, exponent, mxe_i32(e, 15)), mxe_i32(e, 10));
+    return mxe_mul(e, half, word(e, 0x10001));
+}
+
+/* Infinities of E5M2, and its NaNs, which go through unscaled. */
+static void keep_specials(mxe *e, const fp8_form *form, const mxe_value *in, mxe_var *words)
+{
+    for (int i = 0; i < 8; i++) {
+        mxe_value up = mxe_add(e, mxe_and(e, in[i], word(e, 0x7f7f7f7f)),
+                               word(e, (0x81 - form->first) * 0x01010101u));
+        mxe_value ones = mxe_lshr(e, mxe_and(e, up, word(e, 0x80808080)), mxe_i32(e, 7));
+        mxe_value mask = mxe_mul(e, ones, mxe_i32(e, 255));
+        mxe_value rest = mxe_and(e, mxe_var_get(e, words[i]), mxe_xor(e, mask, word(e, ~0u)));
+        mxe_var_set(e, words[i], mxe_or(e, rest, mxe_and(e, in[i], mask)));
+    }
+}
+
+/* Whether words have a number of at least 2^2 (E4M3) or 2^-5 (E5M2): the grid of numbers next to
+ * zero is 2^-11 of that. */
+static mxe_value has_large(mxe *e, bool is_e5m2, const mxe_var *words)
+{
+    uint32_t up = (0x80u - (is_e5m2 ? 10 << 2 : 9 << 3)) * 0x01010101u;
+    mxe_value all = mxe_i32(e, 0);
+    for (int i = 0; i < 8; i++) {
+        mxe_value magnitudes = mxe_and(e, mxe_var_get(e, words[i]), word(e, 0x7f7f7f7f));
+        all = mxe_or(e, all, mxe_add(e, magnitudes, word(e, up)));
+    }
+    return mxe_ne(e, mxe_and(e, all, word(e, 0x80808080)), mxe_i32(e, 0));
+}
+
+/* FP8 * 2^-below as the same FP8. Returns whether too much was lost: in a block without a large
+ * number anything is. */
+static mxe_value fp8_to_fp8(mxe *e, const gemm_block *block, mxe_value below, mxe_value zero,
+                            mxe_value nan, const mxe_value *in, mxe_value *out)
+{
+    mxe_branch rare, small;
+    mxe_var words[8], lost = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
+    fp8_form form = form_of(block->operand);
+    bool is_e5m2 = form.infinite;
+    mxe_value factors = f16_power(e, mxe_sub(e, mxe_i32(e, 0), below));
+    factors = mxe_select(e, zero, mxe_i32(e, 0), factors);
+    factors = mxe_select(e, nan, word(e, 0x7e007e00), factors);
+    for (int i = 0; i < 8; i++)
+        words[i] = mxe_var_new(e, scale_word(e, in[i], factors, is_e5m2));
+    mxe_value moved = mxe_ne(e, below, mxe_i32(e, 0)), none = mxe_i1(e, 0);
+    moved = mxe_and(e, moved, mxe_select(e, mxe_or(e, zero, nan), none, mxe_i1(e, 1)));
+    mxe_value unsure = mxe_and(e, moved, mxe_select(e, has_large(e, is_e5m2, words), none, moved));
+    mxe_var_set(e, lost, mxe_i32(e, 0));
+    mxe_if_begin(e, &small, mxe_any(e, unsure));
+    mxe_value differ = mxe_i32(e, 0), back = f16_power(e, below);
+    for (int i = 0; i < 8; i++) {
+        mxe_value same = scale_word(e, mxe_var_get(e, words[i]), back, is_e5m2);
+        differ = mxe_or(e, differ, mxe_xor(e, same, in[i]));
+    }
+    mxe_var_set(e, lost, mxe_select(e, unsure, differ, mxe_i32(e, 0)));
+    mxe_if_end(e, &small);
+    if (form.infinite) {
+        mxe_value special = mxe_and(e, fp8_has_special(e, &form, in), mxe_eq(e, zero, none));
+        mxe_if_begin(e, &rare, mxe_any(e, mxe_and(e, special, mxe_eq(e, nan, none))));
+        keep_specials(e, &form, in, words);
+        mxe_if_end(e, &rare);
+    }
+    for (int i = 0; i < 8; i++)
+        out[i] = mxe_var_get(e, words[i]);
+    return mxe_ne(e, mxe_var_get(e, lost), mxe_i32(e, 0));
+}
+
 static void copy_bf16(mxe *e, mxe_value live, const mxe_value *in, mxe_value *out)
 {
     for (int i = 0; i < GEMM_MOST_WORDS; i++)
@@ -169,8 +256,8 @@ mxe_value gemm_decode(mxe *e, const gemm_block *block, const mxe_value *in, mxe_
         copy_bf16(e, block->live, in, out);
         return mxe_i1(e, 0);
     }
-    int spread = block->elem_bytes == 1 ? E5M2_SPREAD : BF16_SPREAD;
-    mxe_value none = mxe_i1(e, 0), all = mxe_i1(e, 1);
+    int spread = spread_of(block);
+    mxe_value lost, none = mxe_i1(e, 0), all = mxe_i1(e, 1);
     mxe_value nan = mxe_eq(e, block->scale, mxe_i32(e, NAN_SCALE));
     mxe_value below = mxe_sub(e, block->reference, block->scale);
     /* As an unsigned number: scales above the reference, too. */
@@ -184,11 +271,14 @@ mxe_value gemm_decode(mxe *e, const gemm_block *block, const mxe_value *in, mxe_
         zero = mxe_or(e, zero,
                       mxe_and(e, mxe_eq(e, block->scale, mxe_i32(e, NAN_SCALE)),
                               mxe_select(e, nan, none, all)));
-    if (block->elem_bytes == 1)
+    lost = mxe_and(e, flush, gemm_has_values(e, block->operand, in));
+    if (block->operand == MXGEN_OPERAND_MXFP4 && block->elem_bytes == 1)
         fp4_to_e5m2(e, mxe_sub(e, mxe_i32(e, spread), below), zero, nan, in, out);
     else if (block->operand == MXGEN_OPERAND_MXFP4)
         fp4_to_bf16(e, below, zero, nan, in, out);
+    else if (block->elem_bytes == 1)
+        lost = mxe_or(e, lost, fp8_to_fp8(e, block, below, zero, nan, in, out));
     else
         fp8_to_bf16(e, block->operand, below, zero, nan, in, out);
-    return mxe_and(e, flush, gemm_has_values(e, block->operand, in));
+    return lost;
 }

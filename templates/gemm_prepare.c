@@ -14,7 +14,7 @@ typedef struct plan {
     mxgen_operand operand;
     mxgen_pass pass;
     bool right;
-    int elem_bytes; /* in the workspace: 1 is E5M2, 2 bf16 */
+    int elem_bytes; /* in the workspace: 1 is FP8, 2 bf16 */
     const char *data, *scales, *row_stride, *scale_row_stride, *scale_block_stride;
     int words;     /* of 4 bytes that a lane's 32 elements have in the tensor */
     int out_words; /* and in the workspace */
@@ -202,7 +202,7 @@ static mxe_value references(mxe *e, const plan *p, const strip *s)
     mxe_value own, first = mxe_eq(e, mxe_lane(e), mxe_i32(e, 0));
     for (int i = 0; i < WARP_ROWS; i++) {
         mxe_value row = mxe_add(e, mxe_warp(e), mxe_i32(e, WARPS * i));
-        mxe_value reference = mxe_i32(e, GEMM_BF16_BIAS);
+        mxe_value reference = mxe_i32(e, gemm_kept_bias(p->operand, p->elem_bytes));
         if (has_scales(p)) {
             reference = largest_scale(e, p, s, mxe_zext(e, row, MXE_I64));
             reference = mxe_smax(e, reference, mxe_i32(e, GEMM_LEAST_REF));
@@ -417,8 +417,8 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
         no = "the target multiplies no tiles in shared memory";
     else if (key->gemm.left != key->gemm.right || key->dtype != MX_DTYPE_F32 || !key->gemm.exact)
         no = "a step is named by its operand, twice, with f32 and exact";
-    else if (mxgen_spec_param(spec, "ELEM_BYTES") == 1 && key->gemm.left != MXGEN_OPERAND_MXFP4)
-        no = "ELEM_BYTES 1: only mxfp4 fits E5M2";
+    else if (mxgen_spec_param(spec, "ELEM_BYTES") == 1 && key->gemm.left == MXGEN_OPERAND_BF16)
+        no = "ELEM_BYTES 1: bf16 fits no FP8";
     if (no)
         snprintf(why, why_bytes, "%s", no);
     return !no;

@@ -144,13 +144,12 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
 {
     const mxgen_gemm_key *key = &spec->key.gemm;
     gemm_plan p = plan_of(spec);
-    bool fp4 = key->left == MXGEN_OPERAND_MXFP4 && key->right == MXGEN_OPERAND_MXFP4;
     if (!p.unit)
         snprintf(why, why_bytes, "the target multiplies no tiles of 16 x 16");
     else if (!gemm_operands_fit(key) || !key->exact)
         snprintf(why, why_bytes, "operands: MXFP4 on the right, or MXFP8 on both sides; exact");
-    else if (mxgen_spec_param(spec, "ELEM_BYTES") == 1 && !fp4)
-        snprintf(why, why_bytes, "ELEM_BYTES: only mxfp4 fits E5M2");
+    else if (mxgen_spec_param(spec, "ELEM_BYTES") == 1 && key->left == MXGEN_OPERAND_BF16)
+        snprintf(why, why_bytes, "ELEM_BYTES 1: bf16 fits no FP8");
     else
         return true;
     return false;

@@ -185,8 +185,9 @@ static void multiply(mxe *e, consumer *c, bool clear)
     for (int i = 0; i < c->n_acc; i++)
         acc[i] = mxe_var_get(e, c->acc[i]);
     mxe_signal_wait(e, full_signal(e, p, stage), mxe_var_get(e, c->r.parity));
-    mxe_tile_mma(e, p->elem_bytes == 1 ? MXE_TILE_E5M2 : MXE_TILE_BF16, p->grid.block_n, a, b,
-                 mxe_i32(e, clear), acc);
+    const mxe_tile_kind kinds[2] = {gemm_kept_kind(p->key.gemm.left, p->elem_bytes),
+                                    gemm_kept_kind(p->key.gemm.right, p->elem_bytes)};
+    mxe_tile_mma(e, kinds, p->grid.block_n, a, b, mxe_i32(e, clear), acc);
     for (int i = 0; i < c->n_acc; i++)
         mxe_var_set(e, c->acc[i], acc[i]);
     mxe_value first =
@@ -243,9 +244,9 @@ typedef struct outcome {
     mxe_value refs[MOST_ACC / 4]; /* i32: two bytes, of the lane's columns of strip j */
 } outcome;
 
-static mxe_value factor_of(mxe *e, const plan *p, mxe_value reference)
+static mxe_value factor_of(mxe *e, const plan *p, mxgen_operand operand, mxe_value reference)
 {
-    int bias = p->elem_bytes == 1 ? GEMM_E5M2_BIAS : GEMM_BF16_BIAS;
+    int bias = gemm_kept_bias(operand, p->elem_bytes);
     mxe_value exponent = mxe_add(e, reference, mxe_i32(e, 127 - bias));
     return mxe_bitcast(e, mxe_shl(e, exponent, mxe_i32(e, 23)), MXE_F32);
 }
@@ -288,7 +289,7 @@ static void find_rows(mxe *e, const consumer *c, const gemm_places *places, cons
         mxe_value at = mxe_mul(e, mxe_add(e, tile->out_row, row), mxe_param(e, "out_row_stride"));
         o->offset[h] = mxe_add(e, at, group);
         o->live[h] = mxe_and(e, mxe_slt(e, row, tile->rows), mxe_ne(e, ref, mxe_i32(e, 0)));
-        o->factor[h] = factor_of(e, p, ref);
+        o->factor[h] = factor_of(e, p, p->key.gemm.left, ref);
     }
 }
 
@@ -317,7 +318,8 @@ static void scaled_pair(mxe *e, const consumer *c, const outcome *o, int h, int 
     for (int i = 0; i < 2; i++) {
         int at = 4 * j + 2 * h + i;
         mxe_value sum = mxe_var_get(e, c->p->promote > 1 ? c->sum[at] : c->acc[at]);
-        out[i] = mxe_fmul(e, mxe_fmul(e, sum, o->factor[h]), factor_of(e, c->p, refs[i]));
+        mxe_value factor = factor_of(e, c->p, c->p->key.gemm.right, refs[i]);
+        out[i] = mxe_fmul(e, mxe_fmul(e, sum, o->factor[h]), factor);
     }
 }
 
@@ -508,7 +510,6 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
 {
     plan p = plan_of(spec);
     const mxgen_gemm_key *key = &spec->key.gemm;
-    bool fp4 = key->left == MXGEN_OPERAND_MXFP4 && key->right == MXGEN_OPERAND_MXFP4;
     if (!mxgen_target_has(spec->target, MXGEN_CAP_TILE_MMA))
         snprintf(why, why_bytes, "the target multiplies no tiles in shared memory");
     else if (key->right == MXGEN_OPERAND_BF16)
@@ -516,8 +517,8 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
     else if (key->right != MXGEN_OPERAND_MXFP4 &&
              (key->left == MXGEN_OPERAND_MXFP4 || key->left == MXGEN_OPERAND_BF16))
         snprintf(why, why_bytes, "MXFP8 on the right goes with MXFP8 on the left");
-    else if (!key->exact && !fp4)
-        snprintf(why, why_bytes, "fast: only mxfp4 fits E5M2");
+    else if (!key->exact && key->left == MXGEN_OPERAND_BF16)
+        snprintf(why, why_bytes, "fast: bf16 fits no FP8");
     else if (p.width == 8 && spec->key.dtype == MX_DTYPE_F32)
         snprintf(why, why_bytes, "VEC 8: 16 bytes are four columns of f32");
     else if (p.promote > 1 && p.grid.block_n > 192)

@@ -2,6 +2,19 @@
 
 #include <stdio.h>
 
+mxe_tile_kind gemm_kept_kind(mxgen_operand operand, int elem_bytes)
+{
+    if (elem_bytes == 2)
+        return MXE_TILE_BF16;
+    return operand == MXGEN_OPERAND_MXFP8_E4M3 ? MXE_TILE_E4M3 : MXE_TILE_E5M2;
+}
+
+/* MXFP4 is kept as large as E5M2 holds it, so that it reaches far down. */
+int gemm_kept_bias(mxgen_operand operand, int elem_bytes)
+{
+    return elem_bytes == 1 && operand == MXGEN_OPERAND_MXFP4 ? 140 : 127;
+}
+
 void gemm_describe_workspace(mxgen_kernel *kernel, mxgen_pass pass, int elem_bytes, bool owner)
 {
     bool rows = pass == MXGEN_PASS_ROWS;

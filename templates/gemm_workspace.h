@@ -7,9 +7,10 @@
  * that of the tensor: chunk 4 i + q has the elements from 32 q + chunk_elements * i (per 128 bytes
  * the tile's own).
  *
- * Rows are scaled: an element is stored as value * 2^(bias - reference of its row), which leaves it
- * exact unless the row's scales are too far apart, or too near the ends of their range; a strip
- * with such an element is flagged, and the references of its rows are zero.
+ * Rows are scaled: an element is stored as value * 2^(bias - reference of its row). That leaves it
+ * exact unless the row's scales are too far apart, or too near the ends of their range; MXFP8 kept
+ * in a byte may lose what is below 2^-12 of its block's largest. A strip with an element that lost
+ * more is flagged, and the references of its rows are zero.
  *
  *   left pieces, right pieces, slack (copies of whole tiles run over the last strip),
  *   left references, right references (a byte a row), left flags, right flags (a byte a strip)
@@ -25,12 +26,14 @@
 enum { GEMM_ATOM_BYTES = 1024, GEMM_SLACK_BYTES = 65536 };
 
 enum {
-    GEMM_E5M2_BIAS = 140, /* of references, by the elements' type */
-    GEMM_BF16_BIAS = 127,
     GEMM_LEAST_REF =
         60, /* references are kept in a range where sums times two of them stay f32's */
     GEMM_MOST_REF = 200
 };
+
+/* How an operand's elements are kept in elem_bytes. */
+mxe_tile_kind gemm_kept_kind(mxgen_operand operand, int elem_bytes);
+int gemm_kept_bias(mxgen_operand operand, int elem_bytes);
 
 /* The workspace's size, and the arguments left_strips, right_strips, k_tiles. */
 void gemm_describe_workspace(mxgen_kernel *kernel, mxgen_pass pass, int elem_bytes, bool owner);

@@ -102,11 +102,11 @@ static void set_starts(gemm_problem *problem)
 
 /* ---- Values ---- */
 
-/* Bits of a code byte (of bf16: of its upper byte) that are random, and those that are set: FP8 in
- * the middle of its range. */
+/* Bits of a code byte (of bf16: of its upper byte) that are random, and those that are set: FP8 at
+ * the upper end of its range, where quantisation puts the largest of a block. */
 static void code_masks(mx_gemm_element element, gemm_values values, uint64_t *keep, uint64_t *set)
 {
-    static const uint64_t keeps[] = {0xff, 0x9f, 0x87, 0x80ff}, sets[] = {0, 0x20, 0x38, 0x3f00};
+    static const uint64_t keeps[] = {0xff, 0x9b, 0x87, 0x80ff}, sets[] = {0, 0x60, 0x70, 0x3f00};
     static const uint64_t signs[] = {0x88, 0x80, 0x80, 0x8000};
     uint64_t repeat = element == MX_GEMM_BF16 ? 0x0001000100010001u : 0x0101010101010101u;
 
@@ -165,11 +165,13 @@ static void fill_scales(const gemm_problem *problem, gemm_operand *operand, int 
 {
     int64_t blocks = operand->contraction / BLOCK;
     uint64_t state = 7 + (uint64_t)is_right;
+    /* Codes times these are about one. */
+    static const int units[] = {127, 127 - 8, 127 - 14, 0};
 
     for (int64_t i = 0; i < operand->scales_bytes; i++)
-        operand->scales[i] =
-            (unsigned char)(127 + scale_exponent(problem->values, is_right, i % blocks,
-                                                 mx_case_random(&state)));
+        operand->scales[i] = (unsigned char)(units[operand->element] +
+                                             scale_exponent(problem->values, is_right, i % blocks,
+                                                            mx_case_random(&state)));
 }
 
 static mx_status fill_operand(const gemm_problem *problem, gemm_operand *operand, int is_right,
