@@ -386,14 +386,18 @@ void mxe_bulk_load_at(mxe *e, mxe_value to, const char *pointer, mxe_value offse
 mxe_value mxe_fp8_scale_at(mxe *e, mxe_value pair, mxe_value factors, bool is_e5m2);
 #define mxe_fp8_scale(e, ...) mxe_fp8_scale_at(MXE_AT(e), __VA_ARGS__)
 
-/* The running warpgroup multiplies rows [64, 128 bytes] at shared offset `a` by rows [n, 128 bytes]
- * at `b`, contracting over the 128 bytes, and adds to acc[n / 2] (f32, varying). Rows are 128 bytes;
- * their 16-byte chunk c stands at chunk c ^ (row % 8); both start at multiples of 1024. Lane l of
- * warp w of the group has in acc[4 j + 2 h + i] the element of row 16 w + l / 4 + 8 h, column
- * 8 j + 2 (l % 4) + i. `clear` (uniform i32): nonzero starts from zero. kinds: of `a` and `b`, which are
- * both bf16 or neither. Done when it returns. */
+/* The running warpgroup multiplies rows [64, bytes] at shared offset `a` by rows [n, bytes] at `b`,
+ * contracting over 64 or 128 bytes, and adds to acc[n / 2] (f32, varying). Rows are 128 bytes apart;
+ * their 16-byte chunk c stands at chunk c ^ (row % 8); both start at multiples of 1024, or 64 bytes
+ * after. Lane l of warp w of the group has in acc[4 j + 2 h + i] the element of row
+ * 16 w + l / 4 + 8 h, column 8 j + 2 (l % 4) + i. `clear` (uniform i32): nonzero starts from zero.
+ * Both operands are bf16 or neither. Done when it returns. */
 typedef enum mxe_tile_kind { MXE_TILE_BF16 = 0, MXE_TILE_E5M2, MXE_TILE_E4M3 } mxe_tile_kind;
-void mxe_tile_mma_at(mxe *e, const mxe_tile_kind kinds[2], int n, mxe_value a, mxe_value b,
+typedef struct mxe_tile_product {
+    mxe_tile_kind a, b;
+    int n, bytes;
+} mxe_tile_product;
+void mxe_tile_mma_at(mxe *e, const mxe_tile_product *product, mxe_value a, mxe_value b,
                      mxe_value clear, mxe_value *acc);
 #define mxe_tile_mma(e, ...) mxe_tile_mma_at(MXE_AT(e), __VA_ARGS__)
 

@@ -185,25 +185,25 @@ static void MX_PRINTF(2, 3) append(text *t, const char *format, ...)
 
 static const char *const kind_names[] = {"bf16", "e5m2", "e4m3"};
 
-/* Four instructions, each over 32 bytes of the rows. Operand n_acc and n_acc + 1 are the
+/* Instructions over 32 bytes of the rows each. Operand n_acc and n_acc + 1 are the
  * descriptors, n_acc + 2 says whether to start from zero. */
-static void product_text(text *t, const mxe_tile_kind kinds[2], int n)
+static void product_text(text *t, const mxe_tile_product *product)
 {
-    int n_acc = n / 2;
-    bool bf16 = kinds[0] == MXE_TILE_BF16;
+    int n_acc = product->n / 2, steps = product->bytes / 32;
+    bool bf16 = product->a == MXE_TILE_BF16;
     append(t,
            "{ .reg .pred keep, always; .reg .b64 a, b;\n"
            "setp.eq.b32 keep, $%d, 0; setp.eq.b32 always, 0, 0;\n"
            "mov.b64 a, $%d; mov.b64 b, $%d;\n"
            "wgmma.fence.sync.aligned;\n",
            n_acc + 2, n_acc, n_acc + 1);
-    for (int step = 0; step < 4; step++) {
-        append(t, "wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {", n, bf16 ? 16 : 32,
-               kind_names[kinds[0]], kind_names[kinds[1]]);
+    for (int step = 0; step < steps; step++) {
+        append(t, "wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {", product->n, bf16 ? 16 : 32,
+               kind_names[product->a], kind_names[product->b]);
         for (int i = 0; i < n_acc; i++)
             append(t, "%s$%d", i ? "," : "", i);
         append(t, "}, a, b, %s, 1, 1%s;\n", step ? "always" : "keep", bf16 ? ", 0, 0" : "");
-        if (step < 3)
+        if (step < steps - 1)
             append(t, "add.s64 a, a, 2; add.s64 b, b, 2;\n");
     }
     append(t, "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0; }");
@@ -247,23 +247,25 @@ mxe_value mxe_fp8_scale_at(mxe *e, mxe_value pair, mxe_value factors, bool is_e5
     return mxe_wrap(value, MXE_I32, pair.varying || factors.varying);
 }
 
-void mxe_tile_mma_at(mxe *e, const mxe_tile_kind kinds[2], int n, mxe_value a, mxe_value b,
+void mxe_tile_mma_at(mxe *e, const mxe_tile_product *product, mxe_value a, mxe_value b,
                      mxe_value clear, mxe_value *acc)
 {
     enum { MOST = 128 };
     text code = {.used = 0}, constraints = {.used = 0};
-    int n_acc = n / 2;
+    int n = product->n, n_acc = n / 2;
     if (!is_capable(e, "products of tiles") || !is_i32(e, a) || !is_i32(e, b) || !is_i32(e, clear))
         return;
     if (n % 8 || n < 8 || n_acc > MOST) {
         mxe_fail(e, "a tile of %d columns; multiples of 8 up to %d", n, 2 * MOST);
         return;
     }
-    if ((kinds[0] == MXE_TILE_BF16) != (kinds[1] == MXE_TILE_BF16)) {
-        mxe_fail(e, "a product of %s and %s", kind_names[kinds[0]], kind_names[kinds[1]]);
+    if ((product->a == MXE_TILE_BF16) != (product->b == MXE_TILE_BF16) ||
+        (product->bytes != 64 && product->bytes != 128)) {
+        mxe_fail(e, "a product of %d bytes of %s and %s", product->bytes, kind_names[product->a],
+                 kind_names[product->b]);
         return;
     }
-    product_text(&code, kinds, n);
+    product_text(&code, product);
     product_constraints(&constraints, n_acc);
     LLVMTypeRef fields[MOST];
     LLVMValueRef args[MOST + 3] = {descriptor(e, a), descriptor(e, b), clear.ref};

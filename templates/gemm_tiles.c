@@ -2,8 +2,8 @@
  * tiles into shared memory, num_stages deep, and two warpgroups multiply, each half of
  * BLOCK_SIZE_M.
  *
- * The matrix unit cuts off bits of its FP8 accumulator that f32 would keep, so after PROMOTE pieces
- * of 128 bytes the partial sums are added to sums in registers. */
+ * The matrix unit cuts off bits of its FP8 accumulator that f32 would keep, so partial sums are
+ * added to sums in registers, the sooner the more bits products have. */
 #include <stdio.h>
 
 #include "mxgen/error.h"
@@ -25,10 +25,24 @@ enum {
 typedef struct plan {
     mxgen_key key;
     gemm_grid grid;
-    int elem_bytes, stages, promote;
+    mxe_tile_product product;
+    int elem_bytes, stages;
+    int promote_bytes;                    /* of a row, after which sums are added up; 0: never */
     int a_bytes, stage_bytes, signals_at; /* in shared memory */
     int width;                            /* columns that are stored together: 1, 2, 8 */
 } plan;
+
+/* Products of not negative numbers are low by a share that grows with what is summed before and
+ * with the bits of a product. This keeps it below 1e-3. */
+static int promote_bytes_of(const mxgen_gemm_key *key)
+{
+    static const int bits[MXGEN_OPERAND_COUNT] = {
+        [MXGEN_OPERAND_MXFP4] = 2, [MXGEN_OPERAND_MXFP8_E4M3] = 4, [MXGEN_OPERAND_MXFP8_E5M2] = 3};
+    int sum = bits[key->left] + bits[key->right];
+    if (key->exact)
+        return 0;
+    return sum > 6 ? 64 : sum > 4 ? 128 : 256;
+}
 
 static plan plan_of(const mxgen_spec *spec)
 {
@@ -40,7 +54,11 @@ static plan plan_of(const mxgen_spec *spec)
     p.grid.num_xcds = p.grid.chunk = 1;
     p.elem_bytes = spec->key.gemm.exact ? 2 : 1;
     p.stages = mxgen_spec_param(spec, "num_stages");
-    p.promote = p.elem_bytes == 1 ? 2 : 1;
+    p.promote_bytes = promote_bytes_of(&spec->key.gemm);
+    p.product = (mxe_tile_product){.a = gemm_kept_kind(spec->key.gemm.left, p.elem_bytes),
+                                   .b = gemm_kept_kind(spec->key.gemm.right, p.elem_bytes),
+                                   .n = p.grid.block_n,
+                                   .bytes = p.promote_bytes == 64 ? 64 : ROW_BYTES};
     p.width = mxgen_spec_param(spec, "VEC");
     p.a_bytes = p.grid.block_m * ROW_BYTES;
     p.stage_bytes = p.a_bytes + p.grid.block_n * ROW_BYTES;
@@ -172,6 +190,13 @@ typedef struct consumer {
     int n_acc;
 } consumer;
 
+static void promote(mxe *e, consumer *c)
+{
+    for (int i = 0; i < c->n_acc; i++)
+        mxe_var_set(e, c->sum[i],
+                    mxe_fadd(e, mxe_var_get(e, c->sum[i]), mxe_var_get(e, c->acc[i])));
+}
+
 /* One piece: waits for its stage, multiplies, sets the stage free. */
 static void multiply(mxe *e, consumer *c, bool clear)
 {
@@ -182,14 +207,18 @@ static void multiply(mxe *e, consumer *c, bool clear)
     mxe_value a = mxe_mul(e, stage, mxe_i32(e, p->stage_bytes));
     mxe_value b = mxe_add(e, a, mxe_i32(e, p->a_bytes));
     a = mxe_add(e, a, mxe_mul(e, c->half, mxe_i32(e, MMA_ROWS * ROW_BYTES)));
-    for (int i = 0; i < c->n_acc; i++)
-        acc[i] = mxe_var_get(e, c->acc[i]);
     mxe_signal_wait(e, full_signal(e, p, stage), mxe_var_get(e, c->r.parity));
-    const mxe_tile_kind kinds[2] = {gemm_kept_kind(p->key.gemm.left, p->elem_bytes),
-                                    gemm_kept_kind(p->key.gemm.right, p->elem_bytes)};
-    mxe_tile_mma(e, kinds, p->grid.block_n, a, b, mxe_i32(e, clear), acc);
-    for (int i = 0; i < c->n_acc; i++)
-        mxe_var_set(e, c->acc[i], acc[i]);
+    for (int at = 0; at < ROW_BYTES; at += p->product.bytes) {
+        mxe_value skip = mxe_i32(e, at);
+        if (at)
+            promote(e, c);
+        for (int i = 0; i < c->n_acc; i++)
+            acc[i] = mxe_var_get(e, c->acc[i]);
+        mxe_tile_mma(e, &p->product, mxe_add(e, a, skip), mxe_add(e, b, skip), mxe_i32(e, clear),
+                     acc);
+        for (int i = 0; i < c->n_acc; i++)
+            mxe_var_set(e, c->acc[i], acc[i]);
+    }
     mxe_value first =
         mxe_and(e, mxe_eq(e, c->lane, mxe_i32(e, 0)), mxe_eq(e, c->warp, mxe_i32(e, 0)));
     mxe_if_begin(e, &branch, mxe_any(e, first));
@@ -198,38 +227,36 @@ static void multiply(mxe *e, consumer *c, bool clear)
     ring_advance(e, p, &c->r);
 }
 
-static void promote(mxe *e, consumer *c)
+/* Pieces from `begin` to `end`, `n` of them at a time, into sums that start from zero each time. */
+static void multiply_pieces(mxe *e, consumer *c, mxe_value begin, mxe_value end, int n)
 {
-    for (int i = 0; i < c->n_acc; i++)
-        mxe_var_set(e, c->sum[i],
-                    mxe_fadd(e, mxe_var_get(e, c->sum[i]), mxe_var_get(e, c->acc[i])));
+    mxe_loop loop;
+    mxe_for_begin(e, &loop, begin, end, mxe_i64(e, n));
+    for (int i = 0; i < n; i++)
+        multiply(e, c, i == 0);
+    promote(e, c);
+    mxe_for_end(e, &loop);
 }
 
 static void multiply_tile(mxe *e, consumer *c, mxe_value begin, mxe_value end)
 {
     mxe_loop loop;
-    mxe_branch odd;
     mxe_value zero = mxe_f32(e, 0), one = mxe_i64(e, 1);
-    bool promotes = c->p->promote > 1;
+    int n = c->p->promote_bytes / ROW_BYTES;
     for (int i = 0; i < c->n_acc; i++)
-        mxe_var_set(e, promotes ? c->sum[i] : c->acc[i], zero);
-    if (!promotes) {
+        mxe_var_set(e, c->p->promote_bytes ? c->sum[i] : c->acc[i], zero);
+    if (!c->p->promote_bytes) {
         mxe_for_begin(e, &loop, begin, end, one);
         multiply(e, c, false);
         mxe_for_end(e, &loop);
-        return;
+    } else if (n > 1) {
+        mxe_value rest = mxe_and(e, mxe_sub(e, end, begin), one);
+        mxe_value pairs = mxe_sub(e, end, rest);
+        multiply_pieces(e, c, begin, pairs, n);
+        multiply_pieces(e, c, pairs, end, 1);
+    } else {
+        multiply_pieces(e, c, begin, end, 1);
     }
-    mxe_value pairs = mxe_sub(e, end, one);
-    mxe_for_begin(e, &loop, begin, pairs, mxe_i64(e, 2));
-    multiply(e, c, true);
-    multiply(e, c, false);
-    promote(e, c);
-    mxe_for_end(e, &loop);
-    mxe_value rest = mxe_and(e, mxe_sub(e, end, begin), one);
-    mxe_if_begin(e, &odd, mxe_ne(e, rest, mxe_i64(e, 0)));
-    multiply(e, c, true);
-    promote(e, c);
-    mxe_if_end(e, &odd);
 }
 
 /* ---- Epilogue ---- */
@@ -317,7 +344,7 @@ static void scaled_pair(mxe *e, const consumer *c, const outcome *o, int h, int 
                          mxe_lshr(e, o->refs[j], mxe_i32(e, 8))};
     for (int i = 0; i < 2; i++) {
         int at = 4 * j + 2 * h + i;
-        mxe_value sum = mxe_var_get(e, c->p->promote > 1 ? c->sum[at] : c->acc[at]);
+        mxe_value sum = mxe_var_get(e, c->p->promote_bytes ? c->sum[at] : c->acc[at]);
         mxe_value factor = factor_of(e, c->p, c->p->key.gemm.right, refs[i]);
         out[i] = mxe_fmul(e, mxe_fmul(e, sum, o->factor[h]), factor);
     }
@@ -472,7 +499,7 @@ static void consume_tiles(mxe *e, const plan *p, const gemm_places *places)
     c.r = ring_new(e);
     for (int i = 0; i < c.n_acc; i++) {
         c.acc[i] = mxe_var_new(e, zero);
-        if (p->promote > 1)
+        if (p->promote_bytes)
             c.sum[i] = mxe_var_new(e, zero);
     }
     gemm_walk_begin(e, &walk, &p->grid, &tile);
@@ -521,7 +548,7 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "fast: bf16 fits no FP8");
     else if (p.width == 8 && spec->key.dtype == MX_DTYPE_F32)
         snprintf(why, why_bytes, "VEC 8: 16 bytes are four columns of f32");
-    else if (p.promote > 1 && p.grid.block_n > 192)
+    else if (p.promote_bytes && p.grid.block_n > 192)
         snprintf(why, why_bytes, "BLOCK_SIZE_N %d: two sets of sums fit up to 192", p.grid.block_n);
     else if (p.signals_at + 2 * p.stages * MXE_SIGNAL_BYTES > spec->target->lds_large_bytes)
         snprintf(why, why_bytes, "num_stages %d: %d bytes of shared memory, there are %d", p.stages,
