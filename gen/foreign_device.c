@@ -11,6 +11,8 @@
 #include "gen/machine.h"
 #include "mxgen/error.h"
 
+/* ---- Sizes on AMD ---- */
+
 /* The block, of a size that is known. */
 #define AMD_KNOWN_BLOCK                                                                            \
     "define linkonce_odr i64 @__ockl_get_local_size(i32 %%d) alwaysinline {\n"                     \
@@ -46,21 +48,65 @@ static const char amd_library[] =
     "declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()\n"
     "!0 = !{}\n";
 
+/* ---- Mathematics ---- */
+
+/* Of f32, in terms of mx_exp and what gen/foreign_math.c has. */
+static const char *const functions[] = {"exp",   "expm1", "log", "log2", "log10",
+                                        "log1p", "sin",   "cos", "tan",  "rsqrt"};
+enum { N_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
+
+static void write_wrapper(FILE *out, const char *type, const char *prefix, const char *name,
+                          const char *suffix, const char *callee)
+{
+    fprintf(out,
+            "define linkonce_odr %s @%s%s%s(%s %%x) alwaysinline {\n"
+            "  %%y = call %s @%s(%s %%x)\n"
+            "  ret %s %%y\n"
+            "}\n",
+            type, prefix, name, suffix, type, type, callee, type, type);
+}
+
+/* The intrinsic of the type that is named as the function. */
+static void write_intrinsic(FILE *out, const char *type, const char *short_type, const char *prefix,
+                            const char *name, const char *suffix, const char *intrinsic)
+{
+    char callee[64];
+    snprintf(callee, sizeof(callee), "llvm.%s.%s", intrinsic, short_type);
+    write_wrapper(out, type, prefix, name, suffix, callee);
+    fprintf(out, "declare %s @%s(%s)\n", type, callee, type);
+}
+
+static void write_amd(FILE *out)
+{
+    static const char *const rounding[] = {"floor", "ceil"};
+    static const char prefix[] = "__ocml_";
+    char callee[32];
+    write_intrinsic(out, "float", "f32", "mx_", "exp", "", "exp");
+    write_intrinsic(out, "float", "f32", "__ocml_", "exp2", "_f32", "exp2");
+    write_intrinsic(out, "half", "f16", "__ocml_", "exp2", "_f16", "exp2");
+    for (size_t i = 0; i < N_FUNCTIONS; i++) {
+        snprintf(callee, sizeof(callee), "mx_%s", functions[i]);
+        write_wrapper(out, "float", prefix, functions[i], "_f32", callee);
+        fprintf(out,
+                "define linkonce_odr half @%s%s_f16(half %%x) alwaysinline {\n"
+                "  %%wide = fpext half %%x to float\n"
+                "  %%y = call float @%s(float %%wide)\n"
+                "  %%narrow = fptrunc float %%y to half\n"
+                "  ret half %%narrow\n"
+                "}\n",
+                prefix, functions[i], callee);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        write_intrinsic(out, "float", "f32", prefix, rounding[i], "_f32", rounding[i]);
+        write_intrinsic(out, "half", "f16", prefix, rounding[i], "_f16", rounding[i]);
+        write_intrinsic(out, "double", "f64", prefix, rounding[i], "_f64", rounding[i]);
+    }
+}
+
 /* exp(x) is 2^y with y = x * log2(e) rounded, times 1 + what the rounding lost * ln(2): two units
  * in the last place. The correction is left out where 2^y is 0 or infinite. */
-#define NVIDIA_UNARY(name, intrinsic)                                                              \
-    "define linkonce_odr float @__nv_" name "(float %x) alwaysinline {\n"                          \
-    "  %y = call float @llvm." intrinsic ".f32(float %x)\n"                                        \
-    "  ret float %y\n"                                                                             \
-    "}\n"                                                                                          \
-    "declare float @llvm." intrinsic ".f32(float)\n"
-
-static const char nvidia_library[] =
-    "define linkonce_odr float @__nv_exp2f(float %x) alwaysinline {\n"
-    "  %y = call float @llvm.nvvm.ex2.approx.f(float %x)\n"
-    "  ret float %y\n"
-    "}\n"
-    "define linkonce_odr float @__nv_expf(float %x) alwaysinline {\n"
+static const char nvidia_exp[] =
+    "define linkonce_odr float @mx_exp(float %x) alwaysinline {\n"
     "  %y = fmul float %x, 0x3FF7154760000000\n"
     "  %minus = fneg float %y\n"
     "  %lost = call float @llvm.fma.f32(float %x, float 0x3FF7154760000000, float %minus)\n"
@@ -78,15 +124,28 @@ static const char nvidia_library[] =
     "  %r = call float @llvm.fma.f32(float %x, float %y, float %z)\n"
     "  ret float %r\n"
     "}\n"
-    "define linkonce_odr float @__nv_rsqrtf(float %x) alwaysinline {\n"
-    "  %s = call float @llvm.sqrt.f32(float %x)\n"
-    "  %r = fdiv float 1.0, %s\n"
-    "  ret float %r\n"
-    "}\n"
-    "declare float @llvm.nvvm.ex2.approx.f(float)\n"
-    "declare float @llvm.fma.f32(float, float, float)\n" NVIDIA_UNARY("sqrtf", "sqrt")
-        NVIDIA_UNARY("fabsf", "fabs") NVIDIA_UNARY("floorf", "floor") NVIDIA_UNARY("ceilf", "ceil")
-            NVIDIA_UNARY("truncf", "trunc") NVIDIA_UNARY("rintf", "rint");
+    "declare float @llvm.nvvm.ex2.approx.f(float)\n";
+
+static void write_nvidia(FILE *out)
+{
+    static const char *const own[] = {"fabs", "floor", "ceil", "trunc", "round"};
+    static const char prefix[] = "__nv_";
+    char callee[32];
+    fputs(nvidia_exp, out);
+    write_wrapper(out, "float", prefix, "exp2", "f", "llvm.nvvm.ex2.approx.f");
+    write_wrapper(out, "float", prefix, "rint", "f", "llvm.rint.f32");
+    write_wrapper(out, "float", prefix, "sqrt", "f", "llvm.sqrt.f32");
+    write_intrinsic(out, "double", "f64", prefix, "sqrt", "", "sqrt");
+    write_intrinsic(out, "double", "f64", prefix, "rint", "", "rint");
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        write_intrinsic(out, "float", "f32", prefix, own[i], "f", own[i]);
+        write_intrinsic(out, "double", "f64", prefix, own[i], "", own[i]);
+    }
+    for (size_t i = 0; i < N_FUNCTIONS; i++) {
+        snprintf(callee, sizeof(callee), "mx_%s", functions[i]);
+        write_wrapper(out, "float", prefix, functions[i], "f", callee);
+    }
+}
 
 static bool calls(LLVMModuleRef module, const char *prefix)
 {
@@ -120,8 +179,27 @@ static mx_status link_text(LLVMModuleRef module, LLVMTargetMachineRef machine,
     return status;
 }
 
-static mx_status define_amd(LLVMModuleRef module, LLVMTargetMachineRef machine,
-                            const mxgen_foreign_input *input, mx_error *err)
+static mx_status define_math(LLVMModuleRef module, LLVMTargetMachineRef machine,
+                             const mxgen_foreign_input *input, mx_error *err)
+{
+    char *text = NULL;
+    size_t size_bytes;
+    FILE *out = open_memstream(&text, &size_bytes);
+    if (!out)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "out of memory");
+    fprintf(out, "%s%s%s", mxgen_foreign_logarithms, mxgen_foreign_angles, mxgen_foreign_declares);
+    if (input->target->kind == MXGEN_AMDGPU)
+        write_amd(out);
+    else
+        write_nvidia(out);
+    mx_status status = fclose(out) ? mx_fail(err, MX_ERR_NO_MEMORY, "out of memory")
+                                   : link_text(module, machine, input, text, err);
+    free(text);
+    return status;
+}
+
+static mx_status define_sizes(LLVMModuleRef module, LLVMTargetMachineRef machine,
+                              const mxgen_foreign_input *input, mx_error *err)
 {
     char text[2048];
     const int64_t *block = input->block;
@@ -166,9 +244,12 @@ mx_status mxgen_foreign_device(LLVMModuleRef module, LLVMTargetMachineRef machin
     mxgen_kind kind = input->target->kind;
     if (kind == MXGEN_HOST)
         rename_for_host(module);
+    mx_status status = MX_OK;
     if (kind == MXGEN_AMDGPU && calls(module, "__ockl_get_"))
-        return define_amd(module, machine, input, err);
+        status = define_sizes(module, machine, input, err);
+    if (status == MX_OK && kind == MXGEN_AMDGPU && calls(module, "__ocml_"))
+        status = define_math(module, machine, input, err);
     if (kind == MXGEN_NVPTX && calls(module, "__nv_"))
-        return link_text(module, machine, input, nvidia_library, err);
-    return MX_OK;
+        status = define_math(module, machine, input, err);
+    return status;
 }

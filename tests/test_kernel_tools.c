@@ -2,6 +2,7 @@
  * build, mxrt tune --kernel with variants that hang, crash or are wrong. */
 #include <check.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,104 @@ START_TEST(parameters_of_build)
 }
 END_TEST
 
+/* ---- Mathematics on a GPU ---- */
+
+static double expm1_of(double x)
+{
+    return expm1(x);
+}
+
+static double rsqrt_of(double x)
+{
+    return 1 / sqrt(x);
+}
+
+/* MLIR's name, the function, values from `first` on by a factor or a step, and the largest error:
+ * in units in the last place of the result, or of 1 where that is larger. */
+static const struct {
+    const char *name;
+    double (*function)(double);
+    float first, factor, step;
+    double limit;
+    int of_one;
+} mathematics[] = {
+    {"exp", exp, -87, 1, 0.68f, 2, 0},          {"exp2", exp2, -126, 1, 0.98f, 2, 0},
+    {"expm1", expm1_of, -17, 1, 0.13f, 4, 0},   {"log", log, 1e-42f, 2.2f, 0, 2, 0},
+    {"log2", log2, 0.5f, 1, 0.0123f, 2, 0},     {"log10", log10, 1e-3f, 1.07f, 0, 3, 0},
+    {"log1p", log1p, 1e-8f, 1.2f, 0, 4, 0},     {"sin", sin, -99999, 1, 781.3f, 2, 1},
+    {"cos", cos, -8, 1, 0.0625f, 2, 1},         {"tanh", tanh, -9, 1, 0.07f, 8, 0},
+    {"rsqrt", rsqrt_of, 1e-30f, 1.7f, 0, 2, 0}, {"ceil", ceil, -3, 1, 0.03f, 0, 0},
+};
+enum { N_MATHEMATICS = sizeof(mathematics) / sizeof(mathematics[0]), N_VALUES = 256 };
+
+static void write_mathematics(const char *type)
+{
+    char *text = NULL;
+    size_t size_bytes;
+    FILE *out = open_memstream(&text, &size_bytes);
+    ck_assert_ptr_nonnull(out);
+    fputs("gpu.module @m {\n", out);
+    for (size_t i = 0; i < N_MATHEMATICS; i++)
+        fprintf(out,
+                "gpu.func @%s(%%x: memref<64x%s>) kernel {\n"
+                "  %%t = gpu.thread_id x\n"
+                "  %%v = memref.load %%x[%%t] : memref<64x%s>\n"
+                "  %%w = math.%s %%v : %s\n"
+                "  memref.store %%w, %%x[%%t] : memref<64x%s>\n"
+                "  gpu.return\n"
+                "}\n",
+                mathematics[i].name, type, type, mathematics[i].name, type, type);
+    fputs("}\n", out);
+    ck_assert_int_eq(fclose(out), 0);
+    write_text("m.mlir", text);
+    free(text);
+}
+
+static void check_function(rig *r, size_t index)
+{
+    float x[N_VALUES], y[N_VALUES];
+    const mxrt_kernel_size size = {{1, 1, 1}, {64, 1, 1}};
+    for (int i = 0; i < N_VALUES; i++)
+        x[i] = i ? x[i - 1] * mathematics[index].factor + mathematics[index].step
+                 : mathematics[index].first;
+    void *memory = rig_upload(r, x, sizeof(x));
+    const mxrt_kernel_arg args[] = {mxrt_arg_pointer(memory), mxrt_arg_pointer(memory),
+                                    mxrt_arg_i64(0), mxrt_arg_i64(64), mxrt_arg_i64(1)};
+    rig_launch(r, rig_find(r, mathematics[index].name), &size, args, 5);
+    rig_download(r, y, memory, sizeof(y));
+    for (int i = 0; i < N_VALUES; i++) {
+        double wanted = mathematics[index].function((double)x[i]);
+        float unit = nextafterf(fabsf((float)wanted), INFINITY) - fabsf((float)wanted);
+        if (mathematics[index].of_one && unit < 0x1p-24f)
+            unit = 0x1p-24f;
+        double error = fabs((double)y[i] - wanted);
+        ck_assert_msg(y[i] == (float)wanted || error <= mathematics[index].limit * (double)unit,
+                      "%s(%.9g) = %.9g, not %.9g: %g units", mathematics[index].name, (double)x[i],
+                      (double)y[i], wanted, error / (double)unit);
+    }
+}
+
+START_TEST(functions_on_chip)
+{
+    rig r;
+    write_mathematics("vector<4xf32>");
+    mxgen_ok("compile @m.mlir --target sm_90a --ptxas off -o @p");
+    mxgen_ok("compile @m.mlir --target gfx942 -o @p");
+    if (getenv("MXRT_HIP_LIBRARY")) {
+        rig_open(&r, "hip:0", "p");
+        for (size_t i = 0; i < N_MATHEMATICS; i++)
+            check_function(&r, i);
+        rig_close(&r);
+    }
+    static const char *const types[] = {"f16", "bf16", "vector<2x2xbf16>"};
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        write_mathematics(types[i]);
+        mxgen_ok("compile @m.mlir --target gfx942 -o @p");
+        mxgen_ok("compile @m.mlir --target sm_90a --ptxas off -o @p");
+    }
+}
+END_TEST
+
 /* ---- Tuning ---- */
 
 /* Counts by STEP, which for 0 is for ever, and stores a byte FAR away. */
@@ -286,6 +385,8 @@ int main(void)
     tcase_add_test(tests, ptxas_off_or_failing);
     tcase_add_test(tests, chip_in_triple);
     tcase_add_test(tests, parameters_of_build);
+    if (getenv("MX_TEST_MLIR"))
+        tcase_add_test(tests, functions_on_chip);
     tcase_add_test(tests, variants_that_do_not_come_back);
     tcase_add_test(tests, variants_that_are_wrong);
     suite_add_tcase(suite, tests);

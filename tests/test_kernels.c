@@ -583,8 +583,58 @@ START_TEST(mlir_on_chip)
 }
 END_TEST
 
-/* The dialects of both vendors inside a gpu.module, functions outside one, and gpu.launch. */
+/* Transfers of vectors, also in shared memory, the dialects of both vendors inside a gpu.module,
+ * functions outside one, and gpu.launch. */
 static const char *const dialect_cases[][2] = {
+    {"gfx942,sm_90a,host-x86-64-v3",
+     "gpu.module @m {\n"
+     "  gpu.func @k(%x: memref<?x?xf32, strided<[?, 1], offset: ?>>, %n: index) workgroup(%s: "
+     "memref<256xf32, #gpu.address_space<workgroup>>) kernel {\n"
+     "    %z = arith.constant 0.0 : f32\n"
+     "    %t = gpu.thread_id x\n"
+     "    %v = vector.transfer_read %x[%t, %n], %z : memref<?x?xf32, strided<[?, 1], offset: ?>>, "
+     "vector<4xf32>\n"
+     "    %e = math.log2 %v : vector<4xf32>\n"
+     "    vector.transfer_write %e, %s[%t] : vector<4xf32>, memref<256xf32, "
+     "#gpu.address_space<workgroup>>\n"
+     "    gpu.barrier\n"
+     "    %r = vector.load %s[%n] : memref<256xf32, #gpu.address_space<workgroup>>, vector<4xf32>\n"
+     "    %q = vector.reduction <add>, %r : vector<4xf32> into f32\n"
+     "    memref.store %q, %x[%t, %n] : memref<?x?xf32, strided<[?, 1], offset: ?>>\n"
+     "    gpu.return\n"
+     "  }\n"
+     "}\n"},
+    {"sm_90a", "gpu.module @m {\n"
+               "  gpu.func @k(%y: memref<128xf32>) workgroup(%s: memref<128x32xf16, "
+               "#gpu.address_space<workgroup>>) kernel {\n"
+               "    %c0 = arith.constant 0 : index\n"
+               "    %z = arith.constant dense<0.0> : vector<2x2xf32>\n"
+               "    %a = nvgpu.ldmatrix %s[%c0, %c0] {numTiles = 4 : i32, transpose = false} : "
+               "memref<128x32xf16, #gpu.address_space<workgroup>> -> vector<4x2xf16>\n"
+               "    %b = nvgpu.ldmatrix %s[%c0, %c0] {numTiles = 2 : i32, transpose = true} : "
+               "memref<128x32xf16, #gpu.address_space<workgroup>> -> vector<2x2xf16>\n"
+               "    %d = nvgpu.mma.sync (%a, %b, %z) {mmaShape = [16, 8, 16]} : (vector<4x2xf16>, "
+               "vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>\n"
+               "    %e = vector.extract %d[0, 0] : f32 from vector<2x2xf32>\n"
+               "    memref.store %e, %y[%c0] : memref<128xf32>\n"
+               "    gpu.return\n"
+               "  }\n"
+               "}\n"},
+    {"gfx942", "gpu.module @m {\n"
+               "  gpu.func @k(%x: memref<256xf16>, %y: memref<256xf32>) kernel {\n"
+               "    %t = gpu.thread_id x\n"
+               "    %i = arith.index_cast %t : index to i32\n"
+               "    %v = amdgpu.raw_buffer_load {boundsCheck = true} %x[%i] : memref<256xf16>, i32 "
+               "-> vector<4xf16>\n"
+               "    %z = arith.constant dense<0.0> : vector<4xf32>\n"
+               "    %d = amdgpu.mfma 16x16x16 %v * %v + %z blgp = none : vector<4xf16>, "
+               "vector<4xf16>, vector<4xf32>\n"
+               "    %e = vector.extract %d[1] : f32 from vector<4xf32>\n"
+               "    %q = amdgpu.dpp %e %e row_shl(1 : i32) : f32\n"
+               "    memref.store %q, %y[%t] : memref<256xf32>\n"
+               "    gpu.return\n"
+               "  }\n"
+               "}\n"},
     {"gfx942,gfx1100",
      "gpu.module @m {\n  gpu.func @k(%x: memref<?xf32, #gpu.address_space<global>>) workgroup(%w: "
      "memref<64xf32, #gpu.address_space<workgroup>>) kernel {\n    %t = gpu.thread_id x\n    %v = "
@@ -741,7 +791,8 @@ int main(void)
     if (getenv("MX_TEST_MLIR")) {
         tcase_add_test(tests, mlir_on_host);
         tcase_add_test(tests, mlir_on_chip);
-        tcase_add_loop_test(tests, dialects, 0, 4);
+        tcase_add_loop_test(tests, dialects, 0,
+                            (int)(sizeof(dialect_cases) / sizeof(dialect_cases[0])));
         tcase_add_loop_test(tests, round_trip, 0, 4);
         tcase_add_test(tests, round_trip_runs);
     }

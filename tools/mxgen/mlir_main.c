@@ -130,13 +130,17 @@ typedef struct lowering {
 } lowering;
 
 /* The passes in order: of a gpu.module, and of what is outside one. What the dialect of the target
- * takes over comes last of those that know it; mathematics that MLIR would make calls of a vendor's
- * library stay LLVM's where its code generator has them. */
+ * takes over comes last of those that know it; mathematics become calls of a vendor's library,
+ * whose place gen/foreign_device.c takes. */
 static char *pipeline_of(const lowering *l, bool in_gpu_module)
 {
     static const char begin[] = "expand-strided-metadata,lower-affine,convert-vector-to-scf,"
                                 "convert-scf-to-cf,math-expand-ops{ops=tanh,sinh,cosh,asinh,acosh,"
                                 "atanh},arith-expand";
+    /* Transfers of vectors to and from memory; what is in shared memory, whose address space this
+     * pass does not know, becomes loads and stores here, too. */
+    static const char vectors[] = ",math-extend-to-supported-types{extra-types=f16},"
+                                  "convert-vector-to-llvm";
     static const char outside[] =
         "convert-math-to-llvm,convert-vector-to-llvm,convert-index-to-llvm,"
         "finalize-memref-to-llvm,convert-arith-to-llvm,convert-ub-to-llvm,"
@@ -145,18 +149,19 @@ static char *pipeline_of(const lowering *l, bool in_gpu_module)
     char *text = NULL, target[160] = "", amd[80] = "";
     snprintf(amd, sizeof(amd), ",convert-amdgpu-to-rocdl{chipset=%s}", l->chip);
     if (in_gpu_module && is_amd)
-        snprintf(target, sizeof(target), ",convert-math-to-llvm%s,convert-gpu-to-rocdl{chipset=%s}",
-                 amd, l->chip);
+        snprintf(target, sizeof(target), "%s,convert-gpu-to-rocdl{chipset=%s}", amd, l->chip);
     else if (in_gpu_module)
-        snprintf(target, sizeof(target), ",convert-nvgpu-to-nvvm,convert-gpu-to-nvvm");
+        snprintf(target, sizeof(target),
+                 ",convert-nvgpu-to-nvvm,convert-gpu-to-nvvm,convert-math-to-llvm");
     else
         snprintf(target, sizeof(target), "%s",
                  is_amd                      ? amd
                  : !strcmp(l->kind, "nvptx") ? ",convert-nvgpu-to-nvvm"
                                              : "");
-    if (asprintf(&text, "builtin.module(%s%s%s%s%s,reconcile-unrealized-casts%s)",
-                 in_gpu_module ? "gpu.module(" : "", begin, target, in_gpu_module ? "" : ",",
-                 in_gpu_module ? "" : outside, in_gpu_module ? ")" : "") < 0)
+    if (asprintf(&text, "builtin.module(%s%s%s%s%s%s,reconcile-unrealized-casts%s)",
+                 in_gpu_module ? "gpu.module(" : "", begin, in_gpu_module ? vectors : "", target,
+                 in_gpu_module ? "" : ",", in_gpu_module ? "" : outside,
+                 in_gpu_module ? ")" : "") < 0)
         return NULL;
     return text;
 }
