@@ -119,7 +119,7 @@ def ocp_dequantize(data, scales, format, out_dtype, out_shape, axis=-1, two_d=Fa
     side, data = _side(data)
     scales = _side(scales)[1]
     return side.ocp_dequantize(data, scales, format, out_dtype, out_shape, axis,
-                               _formats.BACK_OPTIONS[bool(two_d)])
+                               _formats.back_options(two_d))
 
 
 def ocp_qdq(x, format, axis=-1, profile="alto", **options):

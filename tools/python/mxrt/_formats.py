@@ -86,8 +86,12 @@ def ocp_options(profile="alto", **changes):
     return tuple(options)
 
 
-# What dequantising needs to know, by whether scales are two-dimensional.
-BACK_OPTIONS = (ocp_options(), ocp_options(two_d=True))
+_ONE_D, _TWO_D = ocp_options(), ocp_options(two_d=True)
+
+
+def back_options(two_d):
+    """What dequantising needs to know."""
+    return _TWO_D if two_d else _ONE_D
 
 
 def ocp_struct(options):

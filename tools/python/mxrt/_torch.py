@@ -443,7 +443,7 @@ define("ocp_dequantize",
         "int axis, bool two_d) -> Tensor",
         lambda data, scales, format, out_dtype, out_shape, axis, two_d:
         _ocp_from_any(data, scales, format, out_dtype, out_shape, axis,
-                      formats.BACK_OPTIONS[bool(two_d)]),
+                      formats.back_options(two_d)),
         _fake_ocp_from)
 define("ocp_qdq", f"(Tensor x, str format, int axis, {_OCP_ARGS}) -> Tensor",
         lambda x, format, axis, *options: _ocp_qdq_any(x, format, axis, _unpack_options(options)),
