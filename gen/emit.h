@@ -326,6 +326,11 @@ void mxe_copy_at(mxe *e, mxe_addr to, mxe_addr from, mxe_type type, int n, int a
                  unsigned flags, mxe_value predicate);
 #define mxe_copy(e, ...) mxe_copy_at(MXE_AT(e), __VA_ARGS__)
 
+/* Each lane's address will be read soon, and may be anything: for the host, whose caches do not see
+ * coming what is read of many rows at once. Nothing on GPUs. */
+void mxe_prefetch_at(mxe *e, mxe_addr addr);
+#define mxe_prefetch(e, addr) mxe_prefetch_at(MXE_AT(e), (addr))
+
 static inline mxe_value mxe_always(void)
 {
     mxe_value none = {NULL, MXE_I1, false};

@@ -468,6 +468,19 @@ void mxe_copy_at(mxe *e, mxe_addr to, mxe_addr from, mxe_type type, int n, int a
         mxe_if_end(e, &branch);
 }
 
+void mxe_prefetch_at(mxe *e, mxe_addr addr)
+{
+    if (!check_addr(e, &addr) || e->target->kind != MXGEN_HOST)
+        return;
+    LLVMValueRef uniform = uniform_pointer(e, &addr);
+    for (int lane = 0; lane < e->simd_width; lane++) {
+        /* To be read, for the second-level cache, as data. */
+        LLVMValueRef args[4] = {lane_pointer(e, &addr, uniform, lane), mxe_llvm_i32(e, 0),
+                                mxe_llvm_i32(e, 2), mxe_llvm_i32(e, 1)};
+        mxe_call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, args, 4);
+    }
+}
+
 void mxe_lds_reserve_at(mxe *e, int size_bytes)
 {
     if (e->lds) {

@@ -62,6 +62,7 @@ static gemm_host_plan plan_of(const mxgen_spec *spec)
                          .num_xcds = 1,
                          .chunk = 1};
     p.depth = mxgen_spec_param(spec, "BLOCK_SIZE_K");
+    p.blocks = p.depth / GEMM_BLOCK;
     p.lanes = spec->target->simd_width;
     p.width = p.lanes * (p.unit ? p.unit->vectors : 1);
     p.elem_bytes = mx_dtype_get(spec->key.dtype)->bytes;
@@ -69,10 +70,10 @@ static gemm_host_plan plan_of(const mxgen_spec *spec)
     set_side(&p, GEMM_RIGHT, spec->key.gemm.right);
     int at = 0;
     p.left_at = place(&at, p.grid.block_m * p.depth);
-    p.right_at = place(&at, p.grid.block_n * p.depth);
+    p.right_at = place(&at, p.width * p.depth);
     p.sums_at = place(&at, p.grid.block_m * p.grid.block_n);
-    p.left_rests_at = place(&at, p.grid.block_m);
-    p.right_rests_at = place(&at, p.grid.block_n);
+    p.left_rests_at = place(&at, p.grid.block_m * p.blocks);
+    p.right_rests_at = place(&at, p.width * p.blocks);
     p.program_bytes = at;
     return p;
 }
@@ -194,20 +195,21 @@ static void multiply_step(mxe *e, const gemm_host_plan *p, mxe_value left, mxe_v
 
 /* Adds a register tile's sums, times the rests of its row and columns, to those before. */
 static void add_sums(mxe *e, const gemm_host_work *w, mxe_value row, mxe_value column,
-                     const sums *s)
+                     mxe_value block, const sums *s)
 {
     const gemm_host_plan *p = w->p;
-    mxe_value left = gemm_host_plus(e, gemm_host_times(e, row, F32_BYTES), p->left_rests_at);
-    mxe_value right = gemm_host_plus(e, gemm_host_times(e, column, F32_BYTES), p->right_rests_at);
+    mxe_value left = mxe_add(e, gemm_host_times(e, row, p->blocks), block);
+    mxe_value right = gemm_host_times(e, block, (int64_t)p->width * F32_BYTES);
     mxe_value at = sum_at(e, w, row, column), rests[MOST_VECTORS];
-    left = mxe_add(e, w->base, left);
+    left = mxe_add(e, w->base, gemm_host_times(e, left, F32_BYTES));
     right = mxe_add(e, w->base, right);
-    for (int v = 0; v < p->unit->vectors; v++)
-        rests[v] =
-            mxe_add(e, get(e, gemm_host_plus(e, right, v * p->lanes * F32_BYTES)), mxe_i32(e, 127));
+    for (int v = 0; v < p->unit->vectors; v++) {
+        int64_t behind = p->right_rests_at + (int64_t)v * p->lanes * F32_BYTES;
+        rests[v] = mxe_add(e, get(e, gemm_host_plus(e, right, behind)), mxe_i32(e, 127));
+    }
     for (int r = 0; r < p->unit->rows; r++) {
-        mxe_value rest =
-            mxe_load_uniform(e, "workspace", gemm_host_plus(e, left, r * F32_BYTES), MXE_I32);
+        int64_t behind = p->left_rests_at + (int64_t)r * p->blocks * F32_BYTES;
+        mxe_value rest = mxe_load_uniform(e, "workspace", gemm_host_plus(e, left, behind), MXE_I32);
         for (int v = 0; v < p->unit->vectors; v++) {
             int item = r * p->grid.block_n + v * p->lanes;
             mxe_value here = gemm_host_plus(e, at, (int64_t)item * F32_BYTES);
@@ -219,59 +221,55 @@ static void add_sums(mxe *e, const gemm_host_work *w, mxe_value row, mxe_value c
     }
 }
 
-/* n blocks of what is decoded. A register tile's columns stay in the first-level cache while the
- * rows go by. */
-static void multiply(mxe *e, const gemm_host_work *w, mxe_value n)
+static void clear_registers(mxe *e, const gemm_host_plan *p, const sums *s)
 {
-    const gemm_host_plan *p = w->p;
-    mxe_loop columns, rows, items;
-    sums s;
-    mxe_value zero = mxe_i64(e, 0), nothing = mxe_varying(e, mxe_f32(e, 0.0f));
     for (int r = 0; r < p->unit->rows; r++) {
         for (int v = 0; v < p->unit->vectors; v++)
-            s.at[r][v] = mxe_var_new(e, nothing);
+            mxe_var_set(e, s->at[r][v], mxe_varying(e, mxe_f32(e, 0.0f)));
     }
-    mxe_value column = mxe_for_begin(e, &columns, zero, w->columns_up, mxe_i64(e, p->width));
-    mxe_value right = gemm_host_times(e, column, (int64_t)p->depth * F32_BYTES);
-    right = mxe_add(e, w->base, gemm_host_plus(e, right, p->right_at));
+}
+
+/* All rows by the columns that are decoded; n blocks, `step` of them without a rest between. */
+static void multiply(mxe *e, const gemm_host_work *w, mxe_value column, mxe_value n, mxe_value step,
+                     const sums *s)
+{
+    const gemm_host_plan *p = w->p;
+    mxe_loop rows, blocks, items;
+    mxe_value zero = mxe_i64(e, 0), right = gemm_host_plus(e, w->base, p->right_at);
     mxe_value row = mxe_for_begin(e, &rows, zero, w->live_up, mxe_i64(e, p->unit->rows));
     mxe_value left = gemm_host_times(e, row, (int64_t)p->depth * F32_BYTES);
     left = mxe_add(e, w->base, gemm_host_plus(e, left, p->left_at));
-    for (int r = 0; r < p->unit->rows; r++) {
-        for (int v = 0; v < p->unit->vectors; v++)
-            mxe_var_set(e, s.at[r][v], nothing);
-    }
+    mxe_value block = mxe_for_begin(e, &blocks, zero, n, step);
+    clear_registers(e, p, s);
     mxe_value k =
-        mxe_do_begin(e, &items, zero, gemm_host_times(e, n, GEMM_BLOCK), mxe_i64(e, STEP));
-    multiply_step(e, p, left, right, k, &s);
+        mxe_do_begin(e, &items, gemm_host_times(e, block, GEMM_BLOCK),
+                     gemm_host_times(e, mxe_add(e, block, step), GEMM_BLOCK), mxe_i64(e, STEP));
+    multiply_step(e, p, left, right, k, s);
     mxe_do_end(e, &items);
-    add_sums(e, w, row, column, &s);
+    add_sums(e, w, row, column, block, s);
+    mxe_for_end(e, &blocks);
     mxe_for_end(e, &rows);
-    mxe_for_end(e, &columns);
 }
 
-/* The whole contraction. `careful`: up to there it goes on block by block, as one has a rest. */
+/* The whole contraction. */
 static void contract(mxe *e, const gemm_host_work *w)
 {
-    mxe_while loop;
-    mxe_branch again;
-    mxe_value one = mxe_i64(e, 1), depth = mxe_i64(e, w->p->depth / GEMM_BLOCK);
-    mxe_var next = mxe_var_new(e, w->begin), careful = mxe_var_new(e, w->begin);
-    mxe_while_begin(e, &loop);
-    mxe_value at = mxe_var_get(e, next);
-    mxe_while_do(e, &loop, mxe_slt(e, at, w->end));
+    const gemm_host_plan *p = w->p;
+    mxe_loop parts, columns;
+    sums s;
+    mxe_value one = mxe_i64(e, 1), depth = mxe_i64(e, p->blocks);
+    for (int r = 0; r < p->unit->rows; r++) {
+        for (int v = 0; v < p->unit->vectors; v++)
+            s.at[r][v] = mxe_var_new(e, mxe_varying(e, mxe_f32(e, 0.0f)));
+    }
+    mxe_value at = mxe_for_begin(e, &parts, w->begin, w->end, depth);
     mxe_value n = mxe_smin(e, mxe_sub(e, w->end, at), depth);
-    n = mxe_select(e, mxe_slt(e, at, mxe_var_get(e, careful)), one, n);
-    mxe_value odd = gemm_host_pack_left(e, w, at, n);
-    odd = mxe_or(e, odd, gemm_host_pack_right(e, w, at, n));
-    mxe_value end = mxe_add(e, at, n);
-    mxe_if_begin(e, &again, mxe_and(e, odd, mxe_slt(e, one, n)));
-    mxe_var_set(e, careful, end);
-    mxe_if_else(e, &again);
-    multiply(e, w, n);
-    mxe_var_set(e, next, end);
-    mxe_if_end(e, &again);
-    mxe_while_end(e, &loop);
+    mxe_value left_odd = gemm_host_pack_left(e, w, at, n);
+    mxe_value column = mxe_for_begin(e, &columns, mxe_i64(e, 0), w->columns, mxe_i64(e, p->width));
+    mxe_value odd = mxe_or(e, left_odd, gemm_host_pack_right(e, w, column, at, n));
+    multiply(e, w, column, n, mxe_select(e, odd, one, n), &s);
+    mxe_for_end(e, &columns);
+    mxe_for_end(e, &parts);
 }
 
 /* ---- The result ---- */

@@ -1,21 +1,22 @@
 /* Grouped GEMM by plain fused multiply-adds (gen/target_matrix.h, mxgen_fma): what its parts share.
  *
  * A program multiplies a tile of BLOCK_SIZE_M x BLOCK_SIZE_N, BLOCK_SIZE_K elements of the
- * contraction at a time. It decodes that much of both operands to f32 in its own part of the
- * workspace, which a core's second-level cache holds together with the tile's sums, and multiplies
- * from there, unit->rows x unit->vectors vectors of sums at a time, in registers.
+ * contraction at a time. It decodes that much of the left operand to f32 in its own part of the
+ * workspace, which a core's second-level cache holds together with the tile's sums, then of the
+ * right one `width` rows after another, which the first-level cache holds, and multiplies
+ * unit->rows x unit->vectors vectors of sums at a time, in registers.
  *
  *   left    [BLOCK_SIZE_M][BLOCK_SIZE_K]: rows as they are; an item is read for all lanes
- *   right   [BLOCK_SIZE_N / width][BLOCK_SIZE_K][width]: `width` rows side by side, a lane each
+ *   right   [BLOCK_SIZE_K][width]: rows side by side, a lane each
  *   sums    [BLOCK_SIZE_M][BLOCK_SIZE_N]
- *   rests   i32, [BLOCK_SIZE_M], [BLOCK_SIZE_N]
+ *   rests   i32, left [BLOCK_SIZE_M][blocks], right [blocks][width]
  *
  * Sums begin anew with every such part and are added to those before, which keeps their rounding
  * small.
  *
  * Scales are folded into the elements as far as these stay normal f32 numbers. What is left of a
- * scale is its block's rest, an exponent; where there is one, the contraction goes on block by
- * block, and the rests are multiplied into the sums of each. */
+ * scale is its block's rest, an exponent; where there is one, sums begin anew with every block, and
+ * the rests are multiplied in. */
 #ifndef MXGEN_GEMM_HOST_H
 #define MXGEN_GEMM_HOST_H
 
@@ -35,7 +36,8 @@ typedef struct gemm_host_plan {
     bool cols;
     const mxgen_fma *unit; /* NULL: the target has none */
     gemm_grid grid;
-    int depth; /* BLOCK_SIZE_K */
+    int depth;  /* BLOCK_SIZE_K */
+    int blocks; /* of it */
     int lanes;
     int width;      /* columns of the register tile */
     int elem_bytes; /* of out */
@@ -55,10 +57,11 @@ typedef struct gemm_host_work {
     mxe_value out;                 /* elements, of the tile's first */
 } gemm_host_work;
 
-/* Decodes blocks [at, at + n) of the tile's rows. Returns whether one has a rest: uniform i1; the
- * rests that it leaves are those of the last block. */
+/* Decodes blocks [at, at + n): of all the tile's rows of left; of `width` rows of right from number
+ * `column` of the tile on. Returns whether one has a rest: uniform i1. */
 mxe_value gemm_host_pack_left(mxe *e, const gemm_host_work *w, mxe_value at, mxe_value n);
-mxe_value gemm_host_pack_right(mxe *e, const gemm_host_work *w, mxe_value at, mxe_value n);
+mxe_value gemm_host_pack_right(mxe *e, const gemm_host_work *w, mxe_value column, mxe_value at,
+                               mxe_value n);
 
 /* i64, times a constant. */
 mxe_value gemm_host_times(mxe *e, mxe_value a, int64_t by);

@@ -106,21 +106,35 @@ static void pack_left_block(mxe *e, const gemm_host_work *w, mxe_value from, mxe
             mxe_element_to_f32(e, side->element, codes[i], f.factor));
 }
 
+/* Where a row of left stands, and its rests. */
+static mxe_value left_row_at(mxe *e, const gemm_host_work *w, mxe_value row)
+{
+    const gemm_host_plan *p = w->p;
+    mxe_value at = gemm_host_times(e, row, (int64_t)p->depth * F32_BYTES);
+    return mxe_add(e, w->base, gemm_host_plus(e, at, p->left_at));
+}
+
+static mxe_value left_rests_at(mxe *e, const gemm_host_work *w, mxe_value row)
+{
+    const gemm_host_plan *p = w->p;
+    mxe_value at = gemm_host_times(e, row, (int64_t)p->blocks * F32_BYTES);
+    return mxe_add(e, w->base, gemm_host_plus(e, at, p->left_rests_at));
+}
+
 /* Rows that fill the last register tile. */
 static void clear_left(mxe *e, const gemm_host_work *w, mxe_value n)
 {
     const gemm_host_plan *p = w->p;
-    mxe_loop rows, items;
+    mxe_loop rows, blocks;
     mxe_value one = mxe_i64(e, 1), zero = mxe_varying(e, mxe_f32(e, 0.0f));
     mxe_value row = mxe_for_begin(e, &rows, w->live, w->live_up, one);
-    mxe_value to = gemm_host_times(e, row, (int64_t)p->depth * F32_BYTES);
-    to = mxe_add(e, w->base, gemm_host_plus(e, to, p->left_at));
-    mxe_value rest = gemm_host_plus(e, gemm_host_times(e, row, F32_BYTES), p->left_rests_at);
-    put_one(e, mxe_add(e, w->base, rest), mxe_i32(e, 0));
-    mxe_value i = mxe_for_begin(e, &items, mxe_i64(e, 0), gemm_host_times(e, n, BLOCK * F32_BYTES),
-                                mxe_i64(e, p->lanes * F32_BYTES));
-    put(e, mxe_add(e, to, i), zero);
-    mxe_for_end(e, &items);
+    mxe_value to = left_row_at(e, w, row), rest = left_rests_at(e, w, row);
+    mxe_value b = mxe_for_begin(e, &blocks, mxe_i64(e, 0), n, one);
+    put_one(e, mxe_add(e, rest, gemm_host_times(e, b, F32_BYTES)), mxe_i32(e, 0));
+    to = mxe_add(e, to, gemm_host_times(e, b, BLOCK * F32_BYTES));
+    for (int i = 0; i < BLOCK; i += p->lanes)
+        put(e, gemm_host_plus(e, to, (int64_t)i * F32_BYTES), zero);
+    mxe_for_end(e, &blocks);
     mxe_for_end(e, &rows);
 }
 
@@ -140,14 +154,12 @@ mxe_value gemm_host_pack_left(mxe *e, const gemm_host_work *w, mxe_value at, mxe
         scales = mxe_mul(e, row, mxe_param(e, side->scale_row_stride));
         scales = mxe_add(e, mxe_add(e, w->scales[GEMM_LEFT], scales), mxe_mul(e, at, scale_step));
     }
-    mxe_value to = gemm_host_times(e, row, (int64_t)p->depth * F32_BYTES);
-    to = mxe_add(e, w->base, gemm_host_plus(e, to, p->left_at));
-    mxe_value rest = gemm_host_plus(e, gemm_host_times(e, row, F32_BYTES), p->left_rests_at);
-    rest = mxe_add(e, w->base, rest);
+    mxe_value to = left_row_at(e, w, row), rests = left_rests_at(e, w, row);
     mxe_value b = mxe_for_begin(e, &blocks, zero, n, one);
     pack_left_block(e, w, mxe_add(e, from, gemm_host_times(e, b, side->block_bytes)),
                     mxe_add(e, scales, mxe_mul(e, b, scale_step)),
-                    mxe_add(e, to, gemm_host_times(e, b, BLOCK * F32_BYTES)), rest, odd);
+                    mxe_add(e, to, gemm_host_times(e, b, BLOCK * F32_BYTES)),
+                    mxe_add(e, rests, gemm_host_times(e, b, F32_BYTES)), odd);
     mxe_for_end(e, &blocks);
     mxe_for_end(e, &rows);
     clear_left(e, w, n);
@@ -183,6 +195,8 @@ static void pack_right_block(mxe *e, const gemm_host_work *w, mxe_addr data, mxe
     int n = side->block_bytes / 4, codes = BLOCK / n, bits = 32 / codes;
     mxe_load(e, data, MXE_I32, n, 1, 0, words);
     mxe_load(e, scale, MXE_I8, 1, 1, 0, &byte);
+    data.uniform = gemm_host_plus(e, data.uniform, (int64_t)p->blocks * side->block_bytes);
+    mxe_prefetch(e, data);
     fold f = fold_scale(e, p, GEMM_RIGHT, mxe_zext(e, byte, MXE_I32),
                         words_empty(e, side->element, words, n));
     mxe_var_set(e, odd, mxe_or(e, mxe_var_get(e, odd), f.rest));
@@ -196,33 +210,32 @@ static void pack_right_block(mxe *e, const gemm_host_work *w, mxe_addr data, mxe
     }
 }
 
-mxe_value gemm_host_pack_right(mxe *e, const gemm_host_work *w, mxe_value at, mxe_value n)
+mxe_value gemm_host_pack_right(mxe *e, const gemm_host_work *w, mxe_value column, mxe_value at,
+                               mxe_value n)
 {
     const gemm_host_plan *p = w->p;
     const gemm_host_side *side = &p->side[GEMM_RIGHT];
-    mxe_loop columns, blocks;
+    mxe_loop blocks;
     mxe_value zero = mxe_i64(e, 0), one = mxe_i64(e, 1);
     mxe_value scale_step = mxe_param(e, side->scale_block_stride);
     mxe_var odd = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
-    mxe_value column = mxe_for_begin(e, &columns, zero, w->columns_up, mxe_i64(e, p->lanes));
-    mxe_value rows = lane_rows(e, w, column);
-    mxe_addr data = {.pointer = side->data}, scale = {.pointer = side->scales};
-    data.varying = mxe_mul(e, rows, mxe_param(e, side->row_stride));
-    scale.varying = mxe_mul(e, rows, mxe_param(e, side->scale_row_stride));
-    /* A register tile's columns stand together for the whole depth. */
-    mxe_value inner = mxe_and(e, column, mxe_i64(e, p->width - 1));
-    mxe_value to = mxe_add(e, gemm_host_times(e, mxe_sub(e, column, inner), p->depth), inner);
-    to = mxe_add(e, w->base, gemm_host_plus(e, gemm_host_times(e, to, F32_BYTES), p->right_at));
-    mxe_value rest = gemm_host_plus(e, gemm_host_times(e, column, F32_BYTES), p->right_rests_at);
-    rest = mxe_add(e, w->base, rest);
-    mxe_value b = mxe_for_begin(e, &blocks, zero, n, one);
-    mxe_value block = mxe_add(e, at, b);
-    data.uniform = mxe_add(e, w->data[GEMM_RIGHT], gemm_host_times(e, block, side->block_bytes));
-    scale.uniform = mxe_add(e, w->scales[GEMM_RIGHT], mxe_mul(e, block, scale_step));
-    pack_right_block(e, w, data, scale,
-                     mxe_add(e, to, gemm_host_times(e, b, (int64_t)BLOCK * p->width * F32_BYTES)),
-                     rest, odd);
-    mxe_for_end(e, &blocks);
-    mxe_for_end(e, &columns);
+    for (int v = 0; v < p->unit->vectors; v++) {
+        int64_t inner = (int64_t)v * p->lanes * F32_BYTES;
+        mxe_value rows = lane_rows(e, w, gemm_host_plus(e, column, (int64_t)v * p->lanes));
+        mxe_addr data = {.pointer = side->data}, scale = {.pointer = side->scales};
+        data.varying = mxe_mul(e, rows, mxe_param(e, side->row_stride));
+        scale.varying = mxe_mul(e, rows, mxe_param(e, side->scale_row_stride));
+        mxe_value to = gemm_host_plus(e, w->base, p->right_at + inner);
+        mxe_value rests = gemm_host_plus(e, w->base, p->right_rests_at + inner);
+        mxe_value b = mxe_for_begin(e, &blocks, zero, n, one);
+        mxe_value block = mxe_add(e, at, b);
+        mxe_value behind = gemm_host_times(e, b, (int64_t)p->width * F32_BYTES);
+        data.uniform =
+            mxe_add(e, w->data[GEMM_RIGHT], gemm_host_times(e, block, side->block_bytes));
+        scale.uniform = mxe_add(e, w->scales[GEMM_RIGHT], mxe_mul(e, block, scale_step));
+        pack_right_block(e, w, data, scale, mxe_add(e, to, gemm_host_times(e, behind, BLOCK)),
+                         mxe_add(e, rests, behind), odd);
+        mxe_for_end(e, &blocks);
+    }
     return mxe_any(e, mxe_ne(e, mxe_var_get(e, odd), mxe_i32(e, 0)));
 }
