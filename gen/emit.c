@@ -237,6 +237,10 @@ mxe_value mxe_binary_at(mxe *e, mxe_op op, mxe_value a, mxe_value b)
         return minmax(e, "llvm.minnum", a, b);
     case MXE_FMAX:
         return minmax(e, "llvm.maxnum", a, b);
+    case MXE_USUB:
+        return minmax(e, "llvm.usub.sat", a, b);
+    case MXE_FSUB:
+        return mxe_wrap(LLVMBuildFSub(e->builder, a.ref, b.ref, ""), a.type, a.varying);
     case MXE_FADD:
         return mxe_wrap(LLVMBuildFAdd(e->builder, a.ref, b.ref, ""), a.type, a.varying);
     case MXE_FMUL:
@@ -414,13 +418,13 @@ mxe_value mxe_gather_bytes_at(mxe *e, const mxe_value words[4], int index)
     return word;
 }
 
-/* Whether these are i32 on a target that computes with their halves. */
-static bool are_halves(mxe *e, const mxe_value *values, int n)
+/* Whether these are i32 on a target that has one of the capabilities. */
+static bool are_halves(mxe *e, unsigned caps, const mxe_value *values, int n)
 {
     for (int i = 0; i < n; i++) {
         if (!mxe_is_set(e, values[i]))
             return false;
-        if (values[i].type != MXE_I32 || !mxgen_target_has(e->target, MXGEN_CAP_HALVES)) {
+        if (values[i].type != MXE_I32 || !(e->target->caps & caps)) {
             mxe_fail(e, "halves of %s on %s", type_name(values[i].type), e->target->name);
             return false;
         }
@@ -428,36 +432,66 @@ static bool are_halves(mxe *e, const mxe_value *values, int n)
     return true;
 }
 
+static LLVMTypeRef halves_type(mxe *e, LLVMTypeRef item, bool varying)
+{
+    return LLVMVectorType(item, varying ? 2 * (unsigned)e->simd_width : 2);
+}
+
 static LLVMValueRef as_halves(mxe *e, mxe_value a, LLVMTypeRef item)
 {
-    return LLVMBuildBitCast(e->builder, a.ref, LLVMVectorType(item, 2), "");
+    return LLVMBuildBitCast(e->builder, a.ref, halves_type(e, item, a.varying), "");
 }
 
 static mxe_value from_halves(mxe *e, LLVMValueRef halves, bool varying)
 {
-    return mxe_wrap(LLVMBuildBitCast(e->builder, halves, e->types[MXE_I32], ""), MXE_I32, varying);
+    LLVMTypeRef type = mxe_llvm_type(e, MXE_I32, varying);
+    return mxe_wrap(LLVMBuildBitCast(e->builder, halves, type, ""), MXE_I32, varying);
 }
 
 mxe_value mxe_bf16x2_fma_at(mxe *e, mxe_value a, mxe_value b, mxe_value c)
 {
     const mxe_value values[3] = {a, b, c};
     LLVMTypeRef bf16 = LLVMBFloatTypeInContext(e->context), type = LLVMVectorType(bf16, 2);
-    if (!are_halves(e, values, 3))
+    if (!are_halves(e, MXGEN_CAP_HALVES, values, 3))
         return mxe_poison(e, MXE_I32, true);
     LLVMValueRef args[3] = {as_halves(e, a, bf16), as_halves(e, b, bf16), as_halves(e, c, bf16)};
     LLVMValueRef sum = mxe_call_intrinsic(e, "llvm.fma", &type, 1, args, 3);
     return from_halves(e, sum, a.varying || b.varying || c.varying);
 }
 
+static LLVMValueRef shorts(mxe *e, mxe_op op, LLVMTypeRef type, LLVMValueRef *args)
+{
+    switch (op) {
+    case MXE_UMIN:
+        return mxe_call_intrinsic(e, "llvm.umin", &type, 1, args, 2);
+    case MXE_UMAX:
+        return mxe_call_intrinsic(e, "llvm.umax", &type, 1, args, 2);
+    case MXE_USUB:
+        return mxe_call_intrinsic(e, "llvm.usub.sat", &type, 1, args, 2);
+    case MXE_SUB:
+        return LLVMBuildSub(e->builder, args[0], args[1], "");
+    case MXE_LSHR:
+        return LLVMBuildLShr(e->builder, args[0], args[1], "");
+    case MXE_SLT:
+        return LLVMBuildSExt(e->builder,
+                             LLVMBuildICmp(e->builder, LLVMIntSLT, args[0], args[1], ""), type, "");
+    default:
+        mxe_fail(e, "operation %d on two u16", (int)op);
+        return LLVMGetPoison(type);
+    }
+}
+
 mxe_value mxe_u16x2_at(mxe *e, mxe_op op, mxe_value a, mxe_value b)
 {
     const mxe_value values[2] = {a, b};
-    LLVMTypeRef i16 = e->types[MXE_I16], type = LLVMVectorType(i16, 2);
-    if (!are_halves(e, values, 2))
+    unsigned caps =
+        op == MXE_UMIN || op == MXE_UMAX ? MXGEN_CAP_HALVES | MXGEN_CAP_SHORTS : MXGEN_CAP_SHORTS;
+    if (!are_halves(e, caps, values, 2))
         return mxe_poison(e, MXE_I32, true);
+    unify(e, &a, &b);
+    LLVMTypeRef i16 = e->types[MXE_I16];
     LLVMValueRef args[2] = {as_halves(e, a, i16), as_halves(e, b, i16)};
-    const char *name = op == MXE_UMIN ? "llvm.umin" : "llvm.umax";
-    return from_halves(e, mxe_call_intrinsic(e, name, &type, 1, args, 2), a.varying || b.varying);
+    return from_halves(e, shorts(e, op, halves_type(e, i16, a.varying), args), a.varying);
 }
 
 /* What is too large becomes NaN on AMD unless it is limited before. */

@@ -121,7 +121,9 @@ typedef enum mxe_op {
     MXE_UMAX,
     MXE_SMIN,
     MXE_SMAX,
+    MXE_USUB, /* a - b, 0 where that is negative */
     MXE_FADD,
+    MXE_FSUB,
     MXE_FMUL,
     MXE_FMIN,
     MXE_FMAX,
@@ -151,7 +153,9 @@ mxe_value mxe_select_at(mxe *e, mxe_value condition, mxe_value a, mxe_value b);
 #define mxe_umax(e, a, b) mxe_binary_at(MXE_AT(e), MXE_UMAX, (a), (b))
 #define mxe_smin(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SMIN, (a), (b))
 #define mxe_smax(e, a, b) mxe_binary_at(MXE_AT(e), MXE_SMAX, (a), (b))
+#define mxe_usub(e, a, b) mxe_binary_at(MXE_AT(e), MXE_USUB, (a), (b))
 #define mxe_fadd(e, a, b) mxe_binary_at(MXE_AT(e), MXE_FADD, (a), (b))
+#define mxe_fsub(e, a, b) mxe_binary_at(MXE_AT(e), MXE_FSUB, (a), (b))
 #define mxe_fmul(e, a, b) mxe_binary_at(MXE_AT(e), MXE_FMUL, (a), (b))
 #define mxe_eq(e, a, b) mxe_binary_at(MXE_AT(e), MXE_EQ, (a), (b))
 #define mxe_ne(e, a, b) mxe_binary_at(MXE_AT(e), MXE_NE, (a), (b))
@@ -194,13 +198,19 @@ mxe_value mxe_gather_bytes_at(mxe *e, const mxe_value words[4], int index);
 #define mxe_gather_bytes(e, v, index) mxe_gather_bytes_at(MXE_AT(e), (v), (index))
 #define mxe_pack_bytes(e, v) mxe_gather_bytes_at(MXE_AT(e), (v), 0)
 
-/* Two bf16 or two u16 in an i32, each by itself: a * b + c rounded once, the smaller, the larger.
- * Targets with MXGEN_CAP_HALVES. */
+/* Two bf16 in an i32, each by itself: a * b + c rounded once. Targets with MXGEN_CAP_HALVES. */
 mxe_value mxe_bf16x2_fma_at(mxe *e, mxe_value a, mxe_value b, mxe_value c);
+/* Two u16 in an i32, each by itself. MXE_UMIN and MXE_UMAX: targets with MXGEN_CAP_HALVES or
+ * MXGEN_CAP_SHORTS; MXE_SUB, MXE_USUB, MXE_LSHR and MXE_SLT (of i16; all bits set where it holds): with
+ * MXGEN_CAP_SHORTS. */
 mxe_value mxe_u16x2_at(mxe *e, mxe_op op, mxe_value a, mxe_value b);
 #define mxe_bf16x2_fma(e, a, b, c) mxe_bf16x2_fma_at(MXE_AT(e), (a), (b), (c))
 #define mxe_umin_u16x2(e, a, b) mxe_u16x2_at(MXE_AT(e), MXE_UMIN, (a), (b))
 #define mxe_umax_u16x2(e, a, b) mxe_u16x2_at(MXE_AT(e), MXE_UMAX, (a), (b))
+#define mxe_sub_u16x2(e, a, b) mxe_u16x2_at(MXE_AT(e), MXE_SUB, (a), (b))
+#define mxe_usub_u16x2(e, a, b) mxe_u16x2_at(MXE_AT(e), MXE_USUB, (a), (b))
+#define mxe_lshr_u16x2(e, a, b) mxe_u16x2_at(MXE_AT(e), MXE_LSHR, (a), (b))
+#define mxe_slt_u16x2(e, a, b) mxe_u16x2_at(MXE_AT(e), MXE_SLT, (a), (b))
 
 /* Two f32 as OCP's E4M3 or E5M2, the first in the low byte of an i32 that is zero above: nearest
  * even, what is too large saturates, signs of zeros are kept; NaN is some NaN. Targets with
@@ -314,6 +324,15 @@ void mxe_load_at(mxe *e, mxe_addr addr, mxe_type type, int n, int align_bytes, u
 /* One item of `type` at a uniform byte offset, the same for all lanes. */
 mxe_value mxe_load_uniform_at(mxe *e, const char *pointer, mxe_value offset, mxe_type type);
 #define mxe_load_uniform(e, ...) mxe_load_uniform_at(MXE_AT(e), __VA_ARGS__)
+
+/* The host's lanes will read n_bytes from pointer + uniform + ahead_bytes on. GPUs have other warps
+ * to wait with: nothing there. */
+void mxe_prefetch_at(mxe *e, const char *pointer, mxe_value uniform, int64_t ahead_bytes,
+                     int n_bytes);
+#define mxe_prefetch(e, ...) mxe_prefetch_at(MXE_AT(e), __VA_ARGS__)
+
+/* Before a kernel ends that has stored with MXE_STREAM: others see these stores after. */
+void mxe_stream_end(mxe *e);
 
 /* Each lane for which `predicate` holds writes n consecutive items; a predicate with a NULL ref
  * always holds. */

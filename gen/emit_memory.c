@@ -130,12 +130,15 @@ static LLVMValueRef build_load(mxe *e, LLVMTypeRef type, LLVMValueRef pointer, i
     return load;
 }
 
+/* The host writes a cache line to memory once if the stores that fill it follow each other: then
+ * nothing must change their order. */
 static void build_store(mxe *e, LLVMValueRef value, LLVMValueRef pointer, int align_bytes,
                         unsigned flags)
 {
     LLVMValueRef store = LLVMBuildStore(e->builder, value, pointer);
     LLVMSetAlignment(store, (unsigned)align_bytes);
     mark_stream(e, store, flags);
+    LLVMSetVolatile(store, e->target->kind == MXGEN_HOST && (flags & MXE_STREAM));
 }
 
 /* Host streaming needs whole aligned vectors; elsewhere it would split the access. */
@@ -336,6 +339,31 @@ static void lanes_store(mxe *e, const mxe_addr *addr, LLVMValueRef uniform, mxe_
         if (predicate.ref)
             mxe_if_end(e, &branch);
     }
+}
+
+/* The address may lie beyond the tensor, where the instruction does nothing. */
+void mxe_prefetch_at(mxe *e, const char *pointer, mxe_value uniform, int64_t ahead_bytes,
+                     int n_bytes)
+{
+    enum { LINE = 64, READ = 0, ALL_LEVELS = 3, DATA = 1 };
+    mxe_addr addr = {.pointer = pointer, .uniform = uniform};
+    if (e->target->kind != MXGEN_HOST || e->simd_width == 1 || !check_addr(e, &addr))
+        return;
+    LLVMTypeRef i8 = e->types[MXE_I8], i64 = e->types[MXE_I64];
+    LLVMValueRef base = LLVMBuildGEP2(e->builder, i8, base_pointer(e, &addr), &uniform.ref, 1, "");
+    for (int byte = 0; byte < n_bytes; byte += LINE) {
+        LLVMValueRef offset = LLVMConstInt(i64, (unsigned long long)(ahead_bytes + byte), 1);
+        LLVMValueRef args[4] = {LLVMBuildGEP2(e->builder, i8, base, &offset, 1, ""),
+                                mxe_llvm_i32(e, READ), mxe_llvm_i32(e, ALL_LEVELS),
+                                mxe_llvm_i32(e, DATA)};
+        mxe_call_intrinsic(e, "llvm.prefetch", &e->global_pointer, 1, args, 4);
+    }
+}
+
+void mxe_stream_end(mxe *e)
+{
+    if (e->target->kind == MXGEN_HOST)
+        mxe_call_intrinsic(e, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
 }
 
 /* Streaming loads mean nothing to ordinary memory on the host. */

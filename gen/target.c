@@ -5,8 +5,10 @@
 
 #define AMD "amdgcn-amd-amdhsa"
 #define GFX9_CAPS (MXGEN_CAP_EXCHANGE | MXGEN_CAP_UNALIGNED)
-#define HOST_CAPS (MXGEN_CAP_UNALIGNED | MXGEN_CAP_SPLIT_TAIL | MXGEN_CAP_PERMUTE)
 #define RDNA_CAPS (MXGEN_CAP_EXCHANGE | MXGEN_CAP_UNALIGNED)
+#define HOST_CAPS                                                                                  \
+    (MXGEN_CAP_UNALIGNED | MXGEN_CAP_SPLIT_TAIL | MXGEN_CAP_PERMUTE | MXGEN_CAP_SHORTS |           \
+     MXGEN_CAP_APART | MXGEN_CAP_PASS_BY)
 
 /* The default features are what each chip's runtime reports most often: xnack off is not forced, so
  * that one object loads under both settings. */

@@ -22,6 +22,10 @@ enum {
     MXGEN_CAP_FP4 = 1u << 5,     /* divides f32 by a scale and converts to FP4: mxe_fp4_eight */
     MXGEN_CAP_HALVES = 1u << 6,  /* computes with two bf16 or u16 in a word, subnormals kept */
     MXGEN_CAP_PERMUTE = 1u << 7, /* the host: vectors' items by numbers in another vector */
+    MXGEN_CAP_SHORTS = 1u << 8,  /* computes with two u16 in a word as fast as with the word */
+    MXGEN_CAP_APART = 1u << 9,   /* registers are dear, code is not: rare blocks go apart */
+    /* Stores can pass the caches by, which pays beyond their size; lines are asked for ahead. */
+    MXGEN_CAP_PASS_BY = 1u << 10,
 };
 
 struct mxgen_target {
