@@ -254,6 +254,17 @@ void mx_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *co
     }
 }
 
+void mx_round_trip(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes,
+                   mxe_value *raw_out)
+{
+    if (shape->plain) {
+        mx_ocp_round_trip(e, shape, raw, codes->header, raw_out);
+        return;
+    }
+    mx_encode(e, shape, raw, codes);
+    mx_decode(e, shape, codes, raw, raw_out);
+}
+
 void mx_decode(mxe *e, const mx_shape *shape, const mx_codes *codes, const mxe_value *raw_in,
                mxe_value *raw_out)
 {

@@ -19,6 +19,7 @@ typedef struct mx_shape {
     bool hardware;      /* by the target's own conversions, where it has them */
     mxe_value position; /* i64: elements before the lane's first in the padded data, by 4 */
     mxe_value amax;     /* i32: what mx_largest has of the rest of the tile; or NULL ref */
+    bool plain;         /* no block of the lanes' needs care, see mx_goes_apart */
 } mx_shape;
 
 enum { MX_MOST_ELEMENTS = 32 }; /* of a lane */
@@ -40,6 +41,18 @@ void mx_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *co
 /* `raw_in` (QDQ's input, else NULL) is what NaN passes through from, where the profile says so. */
 void mx_decode(mxe *e, const mx_shape *shape, const mx_codes *codes, const mxe_value *raw_in,
                mxe_value *raw_out);
+
+/* Whether blocks that need care (NaN, Inf, scales near the ends) should go a way of their own from
+ * the elements or codes on, because the target has few registers: after one of mx_encode_care and
+ * mx_decode_care, mx_encode, mx_decode and mx_round_trip with shape->plain for lanes none of which
+ * needs care. */
+bool mx_goes_apart(const mxe *e, const mx_shape *shape);
+/* i1 a lane. mx_encode_care sets codes->header. */
+mxe_value mx_encode_care(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes);
+mxe_value mx_decode_care(mxe *e, const mx_shape *shape, const mx_codes *codes);
+/* QDQ: mx_decode of mx_encode. */
+void mx_round_trip(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes,
+                   mxe_value *raw_out);
 
 /* A lane's share of a packed block: up to two runs of items. Run r lies at byte
  * offset + part * part_bytes of the block; only lane `only_part` stores it (all if -1), every

@@ -47,6 +47,12 @@ typedef struct sizes {
     mxe_var nan;
 } sizes;
 
+static void plain_sizes(mxe *e, const mx_shape *shape, const mxe_value *bits, sizes *out)
+{
+    for (int i = 0; i < shape->count; i++)
+        out->size[i] = size_of(e, bits[i]);
+}
+
 static void clean_sizes(mxe *e, const mx_shape *shape, const mxe_value *bits, sizes *out)
 {
     mxe_var size[MX_MOST_ELEMENTS], most;
@@ -77,7 +83,7 @@ static void clean_sizes(mxe *e, const mx_shape *shape, const mxe_value *bits, si
 
 /* From the block's largest magnitude: "add a constant, take the exponent field", then its limits.
  */
-static mxe_value scale_byte(mxe *e, const mx_shape *shape, mxe_value amax)
+mxe_value mx_ocp_scale_byte(mxe *e, const mx_shape *shape, mxe_value amax)
 {
     const mx_ocp_element *element = mx_ocp_element_get(shape->format);
     mxe_value least = mxe_umax(e, amax, mxe_param(e, "min_amax"));
@@ -331,7 +337,7 @@ static mxe_value twice(mxe *e, uint32_t half)
     return mxe_i32(e, half << 16 | half);
 }
 
-static mxe_value largest_half(mxe *e, mxe_value *size, int n)
+mxe_value mx_ocp_largest_half(mxe *e, const mxe_value *size, int n)
 {
     mxe_value most = size[0], low;
     for (int i = 1; i < n; i++)
@@ -343,7 +349,7 @@ static mxe_value largest_half(mxe *e, mxe_value *size, int n)
 /* As clean_sizes; size[] has n words. */
 static void clean_halves(mxe *e, mxe_value *size, int n, sizes *out)
 {
-    mxe_var kept[MX_MOST_ELEMENTS / 2], most = mxe_var_new(e, largest_half(e, size, n));
+    mxe_var kept[MX_MOST_ELEMENTS / 2], most = mxe_var_new(e, mx_ocp_largest_half(e, size, n));
     mxe_branch branch;
     mxe_value none = mxe_i32(e, 0), mask = none, inf = mxe_i32(e, F32_INF);
     for (int i = 0; i < n; i++)
@@ -359,7 +365,7 @@ static void clean_halves(mxe *e, mxe_value *size, int n, sizes *out)
         mask = mxe_or(e, mask, mxe_select(e, is_nan, mxe_i32(e, 1LL << i), none));
     }
     mxe_value marked = mxe_select(e, mxe_ne(e, mask, none), mxe_param(e, "nan_amax"), none);
-    mxe_var_set(e, most, mxe_umax(e, largest_half(e, size, n), marked));
+    mxe_var_set(e, most, mxe_umax(e, mx_ocp_largest_half(e, size, n), marked));
     mxe_var_set(e, out->nan, mask);
     for (int i = 0; i < n; i++)
         mxe_var_set(e, kept[i], size[i]);
@@ -407,14 +413,15 @@ static mxe_value block_amax(mxe *e, const mx_shape *shape, mxe_value own)
 
 static void encode_halves(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes)
 {
-    mxe_value words[MX_MOST_ELEMENTS / 2], size[MX_MOST_ELEMENTS / 2], q[MX_MOST_ELEMENTS / 2];
+    mxe_value words[MX_MOST_ELEMENTS / 2], q[MX_MOST_ELEMENTS / 2];
+    mxe_value size[MX_MOST_ELEMENTS / 2] = {{0}};
     int n = shape->count / 2;
     sizes x;
     mx_join_words(e, shape->dtype, raw, shape->count, words);
     for (int i = 0; i < n; i++)
         size[i] = mxe_and(e, words[i], twice(e, 0x7fff));
     clean_halves(e, size, n, &x);
-    codes->header = scale_byte(e, shape, block_amax(e, shape, x.largest));
+    codes->header = mx_ocp_scale_byte(e, shape, block_amax(e, shape, x.largest));
     mxe_value unscale =
         mxe_lshr(e, mxe_bitcast(e, unscale_of(e, codes->header), MXE_I32), mxe_i32(e, 16));
     unscale = mxe_or(e, unscale, mxe_shl(e, unscale, mxe_i32(e, 16)));
@@ -454,9 +461,17 @@ void mx_ocp_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes
         encode_halves(e, shape, raw, codes);
         return;
     }
+    if (shape->plain && mx_ocp_by_shorts(e, shape)) {
+        mx_ocp_encode_shorts(e, shape, raw, codes);
+        return;
+    }
     load_bits(e, shape, raw, bits);
-    clean_sizes(e, shape, bits, &x);
-    codes->header = scale_byte(e, shape, block_amax(e, shape, x.largest));
+    if (shape->plain) {
+        plain_sizes(e, shape, bits, &x);
+    } else {
+        clean_sizes(e, shape, bits, &x);
+        codes->header = mx_ocp_scale_byte(e, shape, block_amax(e, shape, x.largest));
+    }
     mxe_value unscale = unscale_of(e, codes->header);
     if (converts && nibbles) {
         convert_nibbles(e, shape, bits, codes->header, codes->words);
@@ -466,7 +481,8 @@ void mx_ocp_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes
         round_codes(e, shape, &x, unscale, bits, q, &rest);
         join_words(e, shape, q, bits, rest, codes->words);
     }
-    put_nan_codes(e, shape, &x, codes->words);
+    if (!shape->plain)
+        put_nan_codes(e, shape, &x, codes->words);
 }
 
 /* ---- Decode ---- */
@@ -541,6 +557,11 @@ static mxe_value needs_care(mxe *e, const mx_shape *shape, const mx_codes *codes
     return mxe_or(e, care, mxe_ne(e, found, mxe_i32(e, 0)));
 }
 
+mxe_value mx_decode_care(mxe *e, const mx_shape *shape, const mx_codes *codes)
+{
+    return needs_care(e, shape, codes);
+}
+
 /* With NaN, Inf and bf16 to nearest even. */
 static mxe_value careful_raw(mxe *e, const mx_shape *shape, const mx_codes *codes, int i,
                              mxe_value value)
@@ -574,8 +595,12 @@ void mx_ocp_decode(mxe *e, const mx_shape *shape, const mx_codes *codes, mxe_val
     scale = mxe_bitcast(e, mxe_umax(e, scale, mxe_i32(e, LEAST_UNSCALE)), MXE_F32);
     for (int i = 0; i < shape->count; i++) {
         value[i] = code_value(e, shape, codes->words, i, scale);
-        out[i] = mxe_var_new(e, mx_f32_to_raw(e, shape->dtype, value[i]));
+        raw_out[i] = mx_f32_to_raw(e, shape->dtype, value[i]);
     }
+    if (shape->plain)
+        return;
+    for (int i = 0; i < shape->count; i++)
+        out[i] = mxe_var_new(e, raw_out[i]);
     mxe_if_begin(e, &branch, mxe_any(e, needs_care(e, shape, codes)));
     for (int i = 0; i < shape->count; i++)
         mxe_var_set(e, out[i], careful_raw(e, shape, codes, i, value[i]));

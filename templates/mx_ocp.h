@@ -14,6 +14,18 @@ void mx_ocp_pack(mxe *e, const mx_shape *shape, const mx_codes *codes, mx_record
 void mx_ocp_record(const mx_shape *shape, mx_record *record);
 void mx_ocp_unpack(mxe *e, const mx_record *record, mx_codes *codes);
 
+/* From the block's largest magnitude, as f32 bits. */
+mxe_value mx_ocp_scale_byte(mxe *e, const mx_shape *shape, mxe_value amax);
+/* The largest of two u16 in each of n words, as the upper half of f32 bits. */
+mxe_value mx_ocp_largest_half(mxe *e, const mxe_value *size, int n);
+
+/* mx_ocp_plain.c: for shape->plain. mx_encode of two bf16 a word, where that is possible, and
+ * mx_round_trip; both from the block's scale. */
+bool mx_ocp_by_shorts(const mxe *e, const mx_shape *shape);
+void mx_ocp_encode_shorts(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes);
+void mx_ocp_round_trip(mxe *e, const mx_shape *shape, const mxe_value *raw, mxe_value byte,
+                       mxe_value *raw_out);
+
 /* mx_ocp_options.c: with every option. From the block's elements (f32 bits; `size` without sign and
  * NaN) and 1 / scale: the codes without sign, and the elements whose signs count. */
 void mx_ocp_rotate(mxe *e, int count, mxe_value *bits);

@@ -11,7 +11,11 @@
 #include "templates/mx_launch.h"
 #include "templates/mx_stage.h"
 
-enum { MOST_CUT = 64 /* bytes of a lane that one access moves */ };
+enum {
+    MOST_CUT = 64, /* bytes of a lane that one access moves */
+    STEPS_AHEAD = 4,
+    MOST_CACHED = 32 << 20 /* bytes read and written that caches may be expected to keep */
+};
 
 enum {
     MAP_UNIFORM = 0, /* a program stays in one row */
@@ -34,6 +38,7 @@ typedef struct plan {
     int block_bytes, elem_bytes, record_align;
     int staged;
     bool ragged, hardware, options;
+    bool passes_by; /* stores pass the caches by where tensors are large */
     unsigned flags;
     int region_bytes; /* of a warp's records in shared memory */
 } plan;
@@ -58,6 +63,8 @@ static plan plan_of(const mxgen_spec *spec)
     p.hardware = mxgen_spec_param(spec, "CONVERT") == 1;
     p.options = mxgen_spec_param(spec, "OPTIONS") == 1;
     p.flags = mxgen_spec_param(spec, "CACHE") == 1 ? MXE_STREAM : 0;
+    p.passes_by = mxgen_target_has(spec->target, MXGEN_CAP_PASS_BY) && !p.ragged && !p.options &&
+                  mx_format_is_ocp(p.key.format) && p.key.op != MX_OP_TO;
     p.region_bytes = mx_stage_bytes(p.step_blocks * p.block_bytes);
     return p;
 }
@@ -192,7 +199,8 @@ typedef struct cut {
 static cut cut_of(const mxe *e, const plan *p, const step *s)
 {
     cut c = {.vec = p->vec};
-    if (p->ragged && s->whole && mxgen_target_has(e->target, MXGEN_CAP_UNALIGNED))
+    bool any = p->ragged || (p->passes_by && (p->flags & MXE_STREAM));
+    if (any && s->whole && mxgen_target_has(e->target, MXGEN_CAP_UNALIGNED))
         c.vec = p->count * p->elem_bytes > MOST_CUT ? MOST_CUT / p->elem_bytes : p->count;
     int bytes = c.vec * p->elem_bytes;
     c.align_bytes = p->vec * p->elem_bytes > 16 ? 16 : p->vec * p->elem_bytes;
@@ -379,6 +387,63 @@ static mxe_value position_of(mxe *e, const plan *p, const step *s, const place *
                    mxe_zext(e, part, MXE_I64));
 }
 
+/* What becomes of a lane's elements goes where it belongs; returns the scale. */
+static mxe_value encode_block(mxe *e, const plan *p, const step *s, const mx_shape *shape,
+                              const place *at, int u, const mxe_value *raw, mx_codes codes,
+                              const mx_stage *stage)
+{
+    mx_record record;
+    if (p->key.op == MX_OP_QDQ) {
+        mxe_value out[MX_MOST_ELEMENTS];
+        mx_round_trip(e, shape, raw, &codes, out);
+        store_elements(e, p, s, at, u, out);
+        return codes.header;
+    }
+    mx_encode(e, shape, raw, &codes);
+    mx_pack(e, shape, &codes, &record);
+    mxe_addr block = record_addr(e, p, s, at, u, stage);
+    mx_record_store(e, shape, &record, block, p->record_align, p->staged ? 0 : p->flags,
+                    p->staged ? mxe_always() : at->live);
+    return codes.header;
+}
+
+/* Whether what follows is emitted twice, with stores that pass the caches by and, after pass_else,
+ * without. `by` is the plan of the first. */
+static bool pass_begin(mxe *e, const plan *p, const step *s, mxe_branch *branch, plan *by)
+{
+    *by = *p;
+    if (!p->passes_by || !s->whole)
+        return false;
+    by->flags |= MXE_STREAM;
+    mxe_if_begin(e, branch, mxe_ne(e, mxe_param(e, "stream"), mxe_i32(e, 0)));
+    return true;
+}
+
+static mxe_value encode_apart(mxe *e, const plan *p, const step *s, mx_shape *shape,
+                              const place *at, int u, const mxe_value *raw, const mx_stage *stage)
+{
+    mx_codes codes = {0};
+    mxe_branch branch, pass;
+    plan by;
+    if (!mx_goes_apart(e, shape))
+        return encode_block(e, p, s, shape, at, u, raw, codes, stage);
+    mxe_value care = mx_encode_care(e, shape, raw, &codes);
+    mxe_var scale = mxe_var_new(e, codes.header);
+    mxe_if_begin(e, &branch, mxe_any(e, care));
+    mxe_var_set(e, scale, encode_block(e, p, s, shape, at, u, raw, codes, stage));
+    mxe_if_else(e, &branch);
+    shape->plain = true;
+    bool passes = pass_begin(e, p, s, &pass, &by);
+    encode_block(e, &by, s, shape, at, u, raw, codes, stage);
+    if (passes) {
+        mxe_if_else(e, &pass);
+        encode_block(e, p, s, shape, at, u, raw, codes, stage);
+        mxe_if_end(e, &pass);
+    }
+    mxe_if_end(e, &branch);
+    return mxe_var_get(e, scale);
+}
+
 static void step_encode(mxe *e, const plan *p, const step *s)
 {
     place at[8];
@@ -388,26 +453,15 @@ static void step_encode(mxe *e, const plan *p, const step *s)
         at[u] = locate(e, p, s, u);
     for (int u = 0; u < p->loads; u++)
         load_elements(e, p, s, &at[u], u, raw[u]);
+    int step_bytes = p->step_blocks * p->block_elements * p->elem_bytes;
+    mxe_prefetch(e, "x", s->x_base, STEPS_AHEAD * (int64_t)step_bytes, step_bytes);
     if (p->staged && p->key.op == MX_OP_TO)
         stage = stage_of(e, p, s);
     for (int u = 0; u < p->loads; u++) {
-        mx_codes codes;
-        mx_record record;
         mx_shape shape = s->shape;
         if (p->options)
             shape.position = position_of(e, p, s, &at[u]);
-        mx_encode(e, &shape, raw[u], &codes);
-        scales[u] = codes.header;
-        if (p->key.op == MX_OP_QDQ) {
-            mxe_value out[MX_MOST_ELEMENTS];
-            mx_decode(e, &s->shape, &codes, raw[u], out);
-            store_elements(e, p, s, &at[u], u, out);
-            continue;
-        }
-        mx_pack(e, &s->shape, &codes, &record);
-        mxe_addr block = record_addr(e, p, s, &at[u], u, &stage);
-        mx_record_store(e, &s->shape, &record, block, p->record_align, p->staged ? 0 : p->flags,
-                        p->staged ? mxe_always() : at[u].live);
+        scales[u] = encode_apart(e, p, s, &shape, &at[u], u, raw[u], &stage);
     }
     if (has_scales(p))
         store_scales(e, p, s, at, scales);
@@ -416,6 +470,38 @@ static void step_encode(mxe *e, const plan *p, const step *s)
         flush_records(e, p, &stage);
         mxe_warp_sync(e);
     }
+}
+
+static void decode_block(mxe *e, const plan *p, const step *s, const mx_shape *shape,
+                         const place *at, int u, const mx_codes *codes)
+{
+    mxe_value out[MX_MOST_ELEMENTS];
+    mx_decode(e, shape, codes, NULL, out);
+    store_elements(e, p, s, at, u, out);
+}
+
+static void decode_apart(mxe *e, const plan *p, const step *s, const place *at, int u,
+                         const mx_codes *codes)
+{
+    mx_shape shape = s->shape;
+    mxe_branch branch, pass;
+    plan by;
+    if (!mx_goes_apart(e, &shape)) {
+        decode_block(e, p, s, &shape, at, u, codes);
+        return;
+    }
+    mxe_if_begin(e, &branch, mxe_any(e, mx_decode_care(e, &shape, codes)));
+    decode_block(e, p, s, &shape, at, u, codes);
+    mxe_if_else(e, &branch);
+    shape.plain = true;
+    bool passes = pass_begin(e, p, s, &pass, &by);
+    decode_block(e, &by, s, &shape, at, u, codes);
+    if (passes) {
+        mxe_if_else(e, &pass);
+        decode_block(e, p, s, &shape, at, u, codes);
+        mxe_if_end(e, &pass);
+    }
+    mxe_if_end(e, &branch);
 }
 
 static void step_decode(mxe *e, const plan *p, const step *s)
@@ -439,12 +525,10 @@ static void step_decode(mxe *e, const plan *p, const step *s)
     }
     for (int u = 0; u < p->loads; u++) {
         mx_codes codes;
-        mxe_value out[MX_MOST_ELEMENTS];
         if (has_scales(p))
             codes.header = scales[u];
         mx_unpack(e, &s->shape, &records[u], &codes);
-        mx_decode(e, &s->shape, &codes, NULL, out);
-        store_elements(e, p, s, &at[u], u, out);
+        decode_apart(e, p, s, &at[u], u, &codes);
     }
     if (p->staged)
         mxe_warp_sync(e);
@@ -595,6 +679,8 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     else
         emit_range(e, &p, &s, index);
     mxe_for_end(e, &loop);
+    if (p.passes_by)
+        mxe_stream_end(e);
 }
 
 /* ---- Descriptor ---- */
@@ -701,6 +787,13 @@ static void describe_plain(mxgen_kernel *kernel, const plan *p, const char *name
                           "dim0_%s_stride %% %d == 0 && len %% %d == 0", name, p->vec, p->vec);
 }
 
+/* Of a block, read and written. */
+static int moved_bytes(const plan *p)
+{
+    int plain = p->block_elements * p->elem_bytes;
+    return plain + (p->key.op == MX_OP_QDQ ? plain : p->block_bytes);
+}
+
 static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
 {
     plan p = plan_of(spec);
@@ -732,6 +825,9 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         mxgen_kernel_rule(
             kernel, "scales follow each other without gaps",
             "(s_block_stride == 1 || bpr == 1) && (s_row_stride == bpr || rows <= 1)");
+    if (p.passes_by)
+        mxgen_kernel_scalar(kernel, "stream", MXE_ARG_I32, "n_blocks >= %d",
+                            MOST_CACHED / moved_bytes(&p));
     mxgen_kernel_scalar(kernel, "steps", MXE_ARG_I64, "%d", blocks / (p.step_blocks * p.warps));
     if (uniform) {
         snprintf(kernel->grid_x, sizeof(kernel->grid_x), "rows * ceil_div(bpr, %d)", blocks);

@@ -15,14 +15,16 @@ enum {
     STAGED_CHUNKS = 1, /* 16 bytes at a time: columns' records start at multiples of 16 */
     STAGED_PIECES = 2, /* by the alignment that records have anyway */
     CHUNK = 16,
-    SCALE_PIECE = 4, /* scales that leave or arrive together */
-    COLUMN_PAD = 4   /* bytes between columns' images, against bank conflicts */
+    SCALE_PIECE = 4,       /* scales that leave or arrive together */
+    COLUMN_PAD = 4,        /* bytes between columns' images, against bank conflicts */
+    MOST_CACHED = 16 << 20 /* bytes written that caches may be expected to keep */
 };
 
 typedef struct plan {
     mxgen_key key;
     int vec, warps, block_m, block_n, staged;
-    bool even; /* rows are whole blocks */
+    bool even;    /* rows are whole blocks */
+    bool in_rows; /* whole blocks' elements go by way of shared memory, row by row */
     int lanes, threads;
     int column_threads; /* that lie side by side along the columns */
     int passes;         /* blocks that a lane takes, one after the other */
@@ -55,6 +57,7 @@ static plan plan_of(const mxgen_spec *spec)
     int pad = p.staged == STAGED_CHUNKS ? CHUNK : p.record_align;
     p.column_bytes = p.image_bytes + (pad > COLUMN_PAD ? pad : COLUMN_PAD);
     p.flags = mxgen_spec_param(spec, "CACHE") == 1 ? MXE_STREAM : 0;
+    p.in_rows = spec->target->simd_width > 1;
     return p;
 }
 
@@ -67,6 +70,7 @@ typedef struct tile {
     mxe_value columns, blocks; /* i32: of the tile that exist, 1 at least */
     mxe_value rows;   /* i32: elements along the axis from the tile's first on, cut to the tile */
     mxe_value thread; /* i32: in the program */
+    bool in_rows;     /* host: the block's elements are in shared memory, row by row */
 } tile;
 
 /* A lane's block (and its neighbours in VEC columns). */
@@ -119,10 +123,23 @@ static mxe_value row_bytes(mxe *e, const plan *p, const char *stride, mxe_value 
     return mxe_mul(e, row, bytes);
 }
 
+/* Bytes of a row of the tile. */
+static int row_image(const plan *p)
+{
+    return p->block_n * p->elem_bytes;
+}
+
 static mxe_addr element_addr(mxe *e, const plan *p, const tile *t, const place *at,
                              const char *pointer, const char *stride, mxe_value inside, int i)
 {
     mxe_addr addr = {.pointer = pointer};
+    if (t->in_rows) {
+        mxe_value column = mxe_mul(e, at->column, mxe_i32(e, p->elem_bytes));
+        addr.pointer = NULL;
+        addr.uniform = mxe_add(e, mxe_zext(e, column, MXE_I64), mxe_i64(e, i * row_image(p)));
+        addr.lane_stride = p->elem_bytes;
+        return addr;
+    }
     addr.uniform = pointer[0] == 'x' ? t->x_base : t->y_base;
     mxe_value offset = row_bytes(e, p, stride, at->block, i);
     if (inside.ref)
@@ -297,22 +314,21 @@ static mxe_value position_of(mxe *e, const plan *p, const tile *t, const place *
     return mxe_mul(e, number, mxe_i64(e, p->block_elements / 4));
 }
 
-static void pass_encode(mxe *e, const plan *p, const tile *t, const place *at)
+static void encode_columns(mxe *e, const plan *p, const tile *t, const place *at, mxe_value *raw,
+                           mx_codes codes)
 {
-    mxe_value raw[4 * MX_MOST_ELEMENTS], out[4 * MX_MOST_ELEMENTS];
-    load_elements(e, p, t, at, raw);
+    mxe_value out[4 * MX_MOST_ELEMENTS];
     for (int v = 0; v < p->vec; v++) {
-        mx_codes codes;
         mx_record record;
         mx_shape shape = t->shape;
         mxe_value *column = raw + p->block_elements * v;
         if (p->options)
             shape.position = position_of(e, p, t, at, v);
-        mx_encode(e, &shape, column, &codes);
         if (p->key.op == MX_OP_QDQ) {
-            mx_decode(e, &t->shape, &codes, column, out + p->block_elements * v);
+            mx_round_trip(e, &shape, column, &codes, out + p->block_elements * v);
             continue;
         }
+        mx_encode(e, &shape, column, &codes);
         if (has_scales(p))
             store_scale(e, p, t, at, v, codes.header);
         mx_pack(e, &t->shape, &codes, &record);
@@ -324,9 +340,45 @@ static void pass_encode(mxe *e, const plan *p, const tile *t, const place *at)
         store_elements(e, p, t, at, out);
 }
 
+static void pass_encode(mxe *e, const plan *p, const tile *t, const place *at)
+{
+    mxe_value raw[4 * MX_MOST_ELEMENTS];
+    mx_codes codes = {0};
+    mxe_branch branch;
+    load_elements(e, p, t, at, raw);
+    if (p->vec > 1 || !mx_goes_apart(e, &t->shape)) {
+        encode_columns(e, p, t, at, raw, codes);
+        return;
+    }
+    tile plain = *t;
+    plain.shape.plain = true;
+    mxe_if_begin(e, &branch, mxe_any(e, mx_encode_care(e, &t->shape, raw, &codes)));
+    encode_columns(e, p, t, at, raw, codes);
+    mxe_if_else(e, &branch);
+    encode_columns(e, p, &plain, at, raw, codes);
+    mxe_if_end(e, &branch);
+}
+
+static void decode_apart(mxe *e, const plan *p, const tile *t, const place *at,
+                         const mx_codes *codes)
+{
+    mxe_value out[MX_MOST_ELEMENTS];
+    mxe_branch branch;
+    mx_shape shape = t->shape;
+    mxe_if_begin(e, &branch, mxe_any(e, mx_decode_care(e, &shape, codes)));
+    mx_decode(e, &shape, codes, NULL, out);
+    store_elements(e, p, t, at, out);
+    mxe_if_else(e, &branch);
+    shape.plain = true;
+    mx_decode(e, &shape, codes, NULL, out);
+    store_elements(e, p, t, at, out);
+    mxe_if_end(e, &branch);
+}
+
 static void pass_decode(mxe *e, const plan *p, const tile *t, const place *at)
 {
     mxe_value out[4 * MX_MOST_ELEMENTS];
+    bool apart = p->vec == 1 && mx_goes_apart(e, &t->shape);
     for (int v = 0; v < p->vec; v++) {
         mx_codes codes;
         mx_record record;
@@ -336,9 +388,13 @@ static void pass_decode(mxe *e, const plan *p, const tile *t, const place *at)
         mxe_addr addr = record_addr(e, p, t, at, v, true);
         mx_record_load(e, &t->shape, &record, addr, p->record_align, p->staged ? 0 : p->flags);
         mx_unpack(e, &t->shape, &record, &codes);
-        mx_decode(e, &t->shape, &codes, NULL, out + p->block_elements * v);
+        if (apart)
+            decode_apart(e, p, t, at, &codes);
+        else
+            mx_decode(e, &t->shape, &codes, NULL, out + p->block_elements * v);
     }
-    store_elements(e, p, t, at, out);
+    if (!apart)
+        store_elements(e, p, t, at, out);
 }
 
 static void pass_body(mxe *e, const plan *p, const tile *t, const place *at)
@@ -424,18 +480,109 @@ static void tile_on_gpu(mxe *e, const plan *p, tile *t)
     }
 }
 
+/* ---- Host ----
+ *
+ * Rows of a tensor lie a power of two apart more often than not, and then share few places in the
+ * first cache: of each line only the columns of one group would be used before it leaves. So a
+ * block's rows are moved whole, between the tensor and shared memory. */
+
+/* Row i of a block. */
+static mxe_value row_offset(mxe *e, const plan *p, mxe_value base, const char *stride,
+                            mxe_value block, mxe_value i)
+{
+    mxe_value row = mxe_mul(e, mxe_zext(e, block, MXE_I64), mxe_i64(e, p->block_elements));
+    row = mxe_mul(e, mxe_add(e, row, i), mxe_param(e, stride));
+    return mxe_add(e, base, mxe_mul(e, row, mxe_i64(e, p->elem_bytes)));
+}
+
+/* A vector at byte `at` of a row, i64. */
+static void move_vector(mxe *e, const plan *p, mxe_addr row, mxe_addr image, mxe_value at,
+                        bool to_row)
+{
+    mxe_type type = p->elem_bytes == 4 ? MXE_I32 : MXE_I16;
+    mxe_value items;
+    row.uniform = mxe_add(e, row.uniform, at);
+    image.uniform = mxe_add(e, image.uniform, at);
+    row.lane_stride = image.lane_stride = p->elem_bytes;
+    mxe_load(e, to_row ? image : row, type, 1, p->elem_bytes, 0, &items);
+    mxe_store(e, to_row ? row : image, type, 1, p->elem_bytes, 0, mxe_always(), &items);
+}
+
+/* A row of the whole tile, in vectors as wide as there are; with `flags` aligned to them. */
+static void move_row(mxe *e, const plan *p, mxe_addr row, mxe_addr image, bool to_row,
+                     unsigned flags)
+{
+    int vector = 4 * p->lanes, align_bytes = flags ? vector : p->elem_bytes;
+    for (int byte = 0; byte < row_image(p); byte += vector) {
+        mxe_addr from = to_row ? image : row, to = to_row ? row : image;
+        mxe_value items;
+        from.uniform = mxe_add(e, from.uniform, mxe_i64(e, byte));
+        to.uniform = mxe_add(e, to.uniform, mxe_i64(e, byte));
+        from.lane_stride = to.lane_stride = 4;
+        mxe_load(e, from, MXE_I32, 1, p->elem_bytes, 0, &items);
+        mxe_store(e, to, MXE_I32, 1, align_bytes, flags, mxe_always(), &items);
+    }
+}
+
+/* Columns from 0 to `whole`, i64, of a block's rows. */
+static void move_rows(mxe *e, const plan *p, const tile *t, mxe_value block, mxe_value whole,
+                      bool to_rows)
+{
+    mxe_loop rows, columns;
+    mxe_branch branch, pass;
+    mxe_value size = mxe_i64(e, p->elem_bytes);
+    mxe_value i =
+        mxe_for_begin(e, &rows, mxe_i64(e, 0), mxe_i64(e, p->block_elements), mxe_i64(e, 1));
+    mxe_addr row = {.pointer = to_rows ? "y" : "x"}, image = {.pointer = NULL};
+    row.uniform = row_offset(e, p, to_rows ? t->y_base : t->x_base,
+                             to_rows ? "y_axis_stride" : "x_axis_stride", block, i);
+    image.uniform = mxe_mul(e, i, mxe_i64(e, row_image(p)));
+    mxe_if_begin(e, &branch, mxe_eq(e, whole, mxe_i64(e, p->block_n)));
+    if (to_rows) {
+        mxe_if_begin(e, &pass, mxe_ne(e, mxe_param(e, "stream"), mxe_i32(e, 0)));
+        move_row(e, p, row, image, true, MXE_STREAM);
+        mxe_if_else(e, &pass);
+    }
+    move_row(e, p, row, image, to_rows, 0);
+    if (to_rows)
+        mxe_if_end(e, &pass);
+    mxe_if_else(e, &branch);
+    mxe_value n = mxe_for_begin(e, &columns, mxe_i64(e, 0), whole, mxe_i64(e, p->lanes));
+    move_vector(e, p, row, image, mxe_mul(e, n, size), to_rows);
+    mxe_for_end(e, &columns);
+    mxe_if_end(e, &branch);
+    mxe_for_end(e, &rows);
+}
+
+/* Asks for the columns from `column` on, i64, of the next block's rows. */
+static void prefetch_rows(mxe *e, const plan *p, const tile *t, mxe_value block, mxe_value column)
+{
+    mxe_value next = mxe_add(e, block, mxe_i32(e, 1));
+    mxe_value base = mxe_add(e, t->x_base, mxe_mul(e, column, mxe_i64(e, p->elem_bytes)));
+    for (int i = 0; i < p->block_elements; i++)
+        mxe_prefetch(e, "x", row_offset(e, p, base, "x_axis_stride", next, mxe_i64(e, i)), 0, 1);
+}
+
 /* Whole groups of columns, then the rest one by one; `p` says whether the block is whole. */
 static void columns_on_host(mxe *e, const plan *p, const tile *t, mxe_value block)
 {
     mxe_loop loop;
+    tile groups = *t;
     place at = {
         .block = block, .slot = block, .rows = rows_of(e, p, t, block), .live = mxe_always()};
     mxe_value columns = mxe_zext(e, t->columns, MXE_I64);
     mxe_value whole = mxe_and(e, columns, mxe_i64(e, ~(int64_t)(p->lanes - 1)));
+    groups.in_rows = p->even && p->in_rows;
+    if (groups.in_rows && p->key.op != MX_OP_FROM)
+        move_rows(e, p, t, block, whole, false);
     mxe_value n = mxe_for_begin(e, &loop, mxe_i64(e, 0), whole, mxe_i64(e, p->lanes));
     at.column = at.slot_column = mxe_zext(e, n, MXE_I32);
-    pass_body(e, p, t, &at);
+    if (groups.in_rows && p->key.op != MX_OP_FROM)
+        prefetch_rows(e, p, t, block, n);
+    pass_body(e, p, &groups, &at);
     mxe_for_end(e, &loop);
+    if (groups.in_rows && p->key.op != MX_OP_TO)
+        move_rows(e, p, t, block, whole, true);
     mxe_scalar_begin(e);
     n = mxe_for_begin(e, &loop, whole, columns, mxe_i64(e, 1));
     at.column = at.slot_column = mxe_zext(e, n, MXE_I32);
@@ -520,9 +667,11 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     if (kernel->lds_bytes)
         mxe_lds_reserve(e, kernel->lds_bytes);
     place_tile(e, &p, &t);
-    if (e->simd_width > 1)
+    if (e->simd_width > 1) {
         tile_on_host(e, &p, &t);
-    else
+        if (p.in_rows && p.key.op != MX_OP_TO)
+            mxe_stream_end(e);
+    } else
         tile_on_gpu(e, &p, &t);
 }
 
@@ -545,6 +694,8 @@ static const mxgen_param params[] = {
 static int lds_bytes(const plan *p)
 {
     int scales = stages_scales(p) ? p->block_n * scale_column_bytes(p) : 0;
+    if (p->in_rows)
+        return p->block_elements * row_image(p);
     return p->staged ? p->block_n * p->column_bytes + scales : 0;
 }
 
@@ -578,8 +729,8 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
                         p.image_bytes, CHUNK),
                false;
     if (lds_bytes(&p) > target->lds_bytes)
-        return snprintf(why, why_bytes, "STAGED: %d bytes of shared memory, %s has %d",
-                        lds_bytes(&p), target->name, target->lds_bytes),
+        return snprintf(why, why_bytes, "%d bytes of shared memory, %s has %d", lds_bytes(&p),
+                        target->name, target->lds_bytes),
                false;
     return true;
 }
@@ -726,6 +877,12 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
         mxgen_kernel_scalar(kernel, "x_axis_stride", MXE_ARG_I64, "x_axis_stride");
     if (p.key.op != MX_OP_TO)
         mxgen_kernel_scalar(kernel, "y_axis_stride", MXE_ARG_I64, "y_axis_stride");
+    if (p.in_rows && p.key.op != MX_OP_TO)
+        mxgen_kernel_scalar(kernel, "stream", MXE_ARG_I32,
+                            "n_dims == 1 && n_blocks >= %d && y_align >= %d && y_axis_stride * %d "
+                            "%% %d == 0",
+                            MOST_CACHED / p.block_elements / p.elem_bytes, 4 * p.lanes,
+                            p.elem_bytes, 4 * p.lanes);
     mx_describe_dims(kernel, p.key.op, 1, OUTER_DIMS);
 }
 
