@@ -325,12 +325,6 @@ void mxe_load_at(mxe *e, mxe_addr addr, mxe_type type, int n, int align_bytes, u
 mxe_value mxe_load_uniform_at(mxe *e, const char *pointer, mxe_value offset, mxe_type type);
 #define mxe_load_uniform(e, ...) mxe_load_uniform_at(MXE_AT(e), __VA_ARGS__)
 
-/* The host's lanes will read n_bytes from pointer + uniform + ahead_bytes on. GPUs have other warps
- * to wait with: nothing there. */
-void mxe_prefetch_at(mxe *e, const char *pointer, mxe_value uniform, int64_t ahead_bytes,
-                     int n_bytes);
-#define mxe_prefetch(e, ...) mxe_prefetch_at(MXE_AT(e), __VA_ARGS__)
-
 /* Before a kernel ends that has stored with MXE_STREAM: others see these stores after. */
 void mxe_stream_end(mxe *e);
 

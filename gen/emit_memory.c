@@ -341,25 +341,6 @@ static void lanes_store(mxe *e, const mxe_addr *addr, LLVMValueRef uniform, mxe_
     }
 }
 
-/* The address may lie beyond the tensor, where the instruction does nothing. */
-void mxe_prefetch_at(mxe *e, const char *pointer, mxe_value uniform, int64_t ahead_bytes,
-                     int n_bytes)
-{
-    enum { LINE = 64, READ = 0, ALL_LEVELS = 3, DATA = 1 };
-    mxe_addr addr = {.pointer = pointer, .uniform = uniform};
-    if (e->target->kind != MXGEN_HOST || e->simd_width == 1 || !check_addr(e, &addr))
-        return;
-    LLVMTypeRef i8 = e->types[MXE_I8], i64 = e->types[MXE_I64];
-    LLVMValueRef base = LLVMBuildGEP2(e->builder, i8, base_pointer(e, &addr), &uniform.ref, 1, "");
-    for (int byte = 0; byte < n_bytes; byte += LINE) {
-        LLVMValueRef offset = LLVMConstInt(i64, (unsigned long long)(ahead_bytes + byte), 1);
-        LLVMValueRef args[4] = {LLVMBuildGEP2(e->builder, i8, base, &offset, 1, ""),
-                                mxe_llvm_i32(e, READ), mxe_llvm_i32(e, ALL_LEVELS),
-                                mxe_llvm_i32(e, DATA)};
-        mxe_call_intrinsic(e, "llvm.prefetch", &e->global_pointer, 1, args, 4);
-    }
-}
-
 void mxe_stream_end(mxe *e)
 {
     if (e->target->kind == MXGEN_HOST)

@@ -14,6 +14,7 @@
 enum {
     MOST_CUT = 64, /* bytes of a lane that one access moves */
     STEPS_AHEAD = 4,
+    CACHE_LINE = 64,
     MOST_CACHED = 32 << 20 /* bytes read and written that caches may be expected to keep */
 };
 
@@ -444,6 +445,18 @@ static mxe_value encode_apart(mxe *e, const plan *p, const step *s, mx_shape *sh
     return mxe_var_get(e, scale);
 }
 
+/* Asks for the elements of a step to come. */
+static void prefetch_step(mxe *e, const plan *p, const step *s)
+{
+    int64_t block_bytes = p->block_elements * p->elem_bytes;
+    mxe_value first = mxe_add(e, s->x_base, mxe_i64(e, STEPS_AHEAD * p->step_blocks * block_bytes));
+    for (int64_t byte = 0; byte < block_bytes; byte += CACHE_LINE) {
+        mxe_addr addr = {.pointer = "x", .lane_stride = block_bytes};
+        addr.uniform = mxe_add(e, first, mxe_i64(e, byte));
+        mxe_prefetch(e, addr);
+    }
+}
+
 static void step_encode(mxe *e, const plan *p, const step *s)
 {
     place at[8];
@@ -453,8 +466,8 @@ static void step_encode(mxe *e, const plan *p, const step *s)
         at[u] = locate(e, p, s, u);
     for (int u = 0; u < p->loads; u++)
         load_elements(e, p, s, &at[u], u, raw[u]);
-    int step_bytes = p->step_blocks * p->block_elements * p->elem_bytes;
-    mxe_prefetch(e, "x", s->x_base, STEPS_AHEAD * (int64_t)step_bytes, step_bytes);
+    if (s->whole)
+        prefetch_step(e, p, s);
     if (p->staged && p->key.op == MX_OP_TO)
         stage = stage_of(e, p, s);
     for (int u = 0; u < p->loads; u++) {

@@ -559,8 +559,14 @@ static void prefetch_rows(mxe *e, const plan *p, const tile *t, mxe_value block,
 {
     mxe_value next = mxe_add(e, block, mxe_i32(e, 1));
     mxe_value base = mxe_add(e, t->x_base, mxe_mul(e, column, mxe_i64(e, p->elem_bytes)));
-    for (int i = 0; i < p->block_elements; i++)
-        mxe_prefetch(e, "x", row_offset(e, p, base, "x_axis_stride", next, mxe_i64(e, i)), 0, 1);
+    /* One lane's place is all lanes'. */
+    mxe_scalar_begin(e);
+    for (int i = 0; i < p->block_elements; i++) {
+        mxe_addr addr = {.pointer = "x"};
+        addr.uniform = row_offset(e, p, base, "x_axis_stride", next, mxe_i64(e, i));
+        mxe_prefetch(e, addr);
+    }
+    mxe_scalar_end(e);
 }
 
 /* Whole groups of columns, then the rest one by one; `p` says whether the block is whole. */
