@@ -90,6 +90,27 @@ void request_make(request_rig *r, mx_gemm_pass pass)
     };
 }
 
+void request_without_memory(request_rig *r, DLDeviceType type, int64_t groups, int64_t m, int64_t n,
+                            int64_t k)
+{
+    request_tensor *tensors[] = {&r->left,         &r->left_scales, &r->right,
+                                 &r->right_scales, &r->out,         &r->read};
+
+    request_make(r, MX_GEMM_ROWS);
+    r->request.right_element = MX_GEMM_MXFP8_E4M3;
+    r->request.host_offsets = 0;
+    r->request.num_cu = 132;
+    r->request.status = NULL;
+    request_set(&r->left, u8, NULL, 2, m, k, 0);
+    request_set(&r->left_scales, u8, NULL, 2, m, k / 32, 0);
+    request_set(&r->right, u8, NULL, 3, groups, n, k);
+    request_set(&r->right_scales, u8, NULL, 3, groups, n, k / 32);
+    request_set(&r->out, f32, NULL, 2, m, n, 0);
+    request_set(&r->read, i64, NULL, 1, groups + 1, 0, 0);
+    for (int i = 0; i < COUNT(tensors); i++)
+        tensors[i]->dl.device.device_type = type;
+}
+
 int request_untouched(const request_rig *r)
 {
     for (size_t i = 0; i < sizeof(r->out_data); i++) {

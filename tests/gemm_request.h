@@ -41,6 +41,10 @@ void request_set(request_tensor *t, DLDataType type, void *data, int ndim, int64
                  int64_t c);
 /* FP8 left, FP4 right, so that both sizes of elements occur; offsets on the host. */
 void request_make(request_rig *r, mx_gemm_pass pass);
+/* gemm_rows of E4M3 by E4M3 to f32, on 132 units of a device; shapes of which no memory is there.
+ */
+void request_without_memory(request_rig *r, DLDeviceType type, int64_t groups, int64_t m, int64_t n,
+                            int64_t k);
 /* Whether out and status are as request_make left them. */
 int request_untouched(const request_rig *r);
 /* Of out, f32. */

@@ -194,28 +194,13 @@ START_TEST(a_step_is_missing)
 }
 END_TEST
 
-/* Shapes of which no memory is there. */
 static const char *chosen(int64_t groups, int64_t m, int64_t n, int64_t k, mxrt_policy policy)
 {
     mxrt_gemm_plan *plan = NULL;
     mxrt_gemm_info info;
 
-    request_make(&the, MX_GEMM_ROWS);
-    the.request.right_element = MX_GEMM_MXFP8_E4M3;
-    the.request.host_offsets = 0;
-    the.request.num_cu = 132;
+    request_without_memory(&the, kDLCUDA, groups, m, n, k);
     the.request.policy = policy;
-    request_set(&the.left, u8, NULL, 2, m, k, 0);
-    request_set(&the.left_scales, u8, NULL, 2, m, k / 32, 0);
-    request_set(&the.right, u8, NULL, 3, groups, n, k);
-    request_set(&the.right_scales, u8, NULL, 3, groups, n, k / 32);
-    request_set(&the.out, f32, NULL, 2, m, n, 0);
-    request_set(&the.read, i64, NULL, 1, groups + 1, 0, 0);
-    request_tensor *tensors[] = {&the.left,         &the.left_scales, &the.right,
-                                 &the.right_scales, &the.out,         &the.read};
-    for (int i = 0; i < COUNT(tensors); i++)
-        tensors[i]->dl.device.device_type = kDLCUDA;
-    the.request.status = NULL;
     if (mxrt_gemm_plan_create(device, &the.request, &plan, &err))
         return NULL;
     ck_assert_int_eq(mxrt_gemm_get_info(plan, &info, &err), MX_OK);

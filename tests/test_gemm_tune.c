@@ -46,24 +46,9 @@ static void open_chip(const gemm_row *rows)
     request_open_device("plan:sm_90a");
 }
 
-/* Shapes of which no memory is there. */
 static mxrt_gemm_request *shaped(int64_t groups, int64_t m, int64_t n, int64_t k)
 {
-    request_make(&the, MX_GEMM_ROWS);
-    the.request.right_element = MX_GEMM_MXFP8_E4M3;
-    the.request.host_offsets = 0;
-    the.request.num_cu = 132;
-    the.request.status = NULL;
-    request_set(&the.left, u8, NULL, 2, m, k, 0);
-    request_set(&the.left_scales, u8, NULL, 2, m, k / 32, 0);
-    request_set(&the.right, u8, NULL, 3, groups, n, k);
-    request_set(&the.right_scales, u8, NULL, 3, groups, n, k / 32);
-    request_set(&the.out, f32, NULL, 2, m, n, 0);
-    request_set(&the.read, i64, NULL, 1, groups + 1, 0, 0);
-    request_tensor *tensors[] = {&the.left,         &the.left_scales, &the.right,
-                                 &the.right_scales, &the.out,         &the.read};
-    for (int i = 0; i < COUNT(tensors); i++)
-        tensors[i]->dl.device.device_type = kDLCUDA;
+    request_without_memory(&the, kDLCUDA, groups, m, n, k);
     return &the.request;
 }
 
