@@ -11,7 +11,7 @@
 
 /* Parameters of a variant, 1 where the argument is the constant 1. The plain and the packed tensor
  * come in the order in which the operation reads and writes them. */
-enum { ONE_BPR = 0, ONE_ROW, ONE_COL, ONE_BYTE, N_ONES };
+enum { ONE_BPR = 0, ONE_ROW, ONE_COL, ONE_BYTE, ONE_BLOCK, ONE_N, ONE_LAST, N_ONES };
 
 static const int flag_values[] = {0, 1};
 #define FLAG flag_values, 2
@@ -20,12 +20,15 @@ static const mxgen_param to_params[N_ONES] = {
     [ONE_ROW] = {"stride_in_row", FLAG},
     [ONE_COL] = {"stride_in_col", FLAG},
     [ONE_BYTE] = {"stride_out_byte", FLAG},
+    [ONE_BLOCK] = {"stride_out_blk", FLAG},
+    [ONE_N] = {"n_blocks", FLAG},
+    [ONE_LAST] = {"last", FLAG},
 };
 static const mxgen_param from_params[N_ONES] = {
-    [ONE_BPR] = {"blocks_per_row", FLAG},
-    [ONE_ROW] = {"stride_out_row", FLAG},
-    [ONE_COL] = {"stride_out_col", FLAG},
-    [ONE_BYTE] = {"stride_in_byte", FLAG},
+    [ONE_BPR] = {"blocks_per_row", FLAG},  [ONE_ROW] = {"stride_out_row", FLAG},
+    [ONE_COL] = {"stride_out_col", FLAG},  [ONE_BYTE] = {"stride_in_byte", FLAG},
+    [ONE_BLOCK] = {"stride_in_blk", FLAG}, [ONE_N] = {"n_blocks", FLAG},
+    [ONE_LAST] = {"last", FLAG},
 };
 
 typedef struct plan {
@@ -132,7 +135,7 @@ static mxe_value is_multiple(mxe *e, mxe_value bits, int align)
 
 static void locate_rows(mxe *e, const plan *p, mxe_value block, place *at)
 {
-    mxe_value row = block, column = mxe_i32(e, 0), last = mxe_param(e, "last");
+    mxe_value row = block, column = mxe_i32(e, 0), last = size_arg(e, p, ONE_LAST, "last");
     mxe_value row_stride =
         mxe_mul(e, wide(e, size_arg(e, p, ONE_ROW, p->plain_row)), mxe_i64(e, p->elem_bytes));
     at->col_stride =
@@ -158,7 +161,7 @@ static place locate(mxe *e, const mxgen_spec *spec, const plan *p)
                           mxe_i32(e, 0)}};
     int group = spec->target->lanes / p->lanes_per_block;
     int shift = __builtin_ctz((unsigned)p->lanes_per_block);
-    mxe_value n_blocks = mxe_param(e, "n_blocks");
+    mxe_value n_blocks = size_arg(e, p, ONE_N, "n_blocks");
     mxe_value program = mxe_zext(e, mxe_program_id(e), MXE_I32);
 
     at.shape.part = mxe_and(e, mxe_lane(e), mxe_i32(e, p->lanes_per_block - 1));
@@ -169,7 +172,7 @@ static place locate(mxe *e, const mxgen_spec *spec, const plan *p)
     block = mxe_umin(e, block, mxe_sub(e, n_blocks, mxe_i32(e, 1)));
     at.number = mxe_mul(e, at.shape.part, mxe_i32(e, p->count));
     locate_rows(e, p, block, &at);
-    mxe_value stride = wide(e, mxe_param(e, p->packed_block));
+    mxe_value stride = wide(e, size_arg(e, p, ONE_BLOCK, p->packed_block));
     at.packed = mxe_mul(e, wide(e, block), stride);
     at.byte_stride = wide(e, size_arg(e, p, ONE_BYTE, p->packed_byte));
     at.aligned_packed = is_multiple(e, mxe_or(e, mxe_address(e, p->packed), stride),
@@ -350,25 +353,38 @@ static double cost(const mxgen_spec *spec)
 static const mxgen_template to_template = TEMPLATE(to_params);
 static const mxgen_template from_template = TEMPLATE(from_params);
 
-/* Sets of arguments that are 1. to: the axis is contiguous, the rows are, or neither; packed blocks
- * are contiguous. from: packed blocks are, or not; the result is. */
+/* Sets of arguments that are 1. Sizes: blocks a row, blocks, elements a row. */
+static const bool size_sets[][N_ONES] = {
+    {false},
+    {[ONE_BPR] = true},
+    {[ONE_BPR] = true, [ONE_N] = true},
+    {[ONE_BPR] = true, [ONE_LAST] = true},
+    {[ONE_BPR] = true, [ONE_N] = true, [ONE_LAST] = true},
+};
+/* Strides. to: any of the plain tensor (both are 1 where it has one row or column); packed blocks
+ * are contiguous. from: any of the packed blocks; the result is contiguous, so that its rows have
+ * stride 1 where they have one element. */
 static const bool to_sets[][N_ONES] = {
     {[ONE_COL] = true, [ONE_BYTE] = true},
     {[ONE_ROW] = true, [ONE_BYTE] = true},
     {[ONE_BYTE] = true},
+    {[ONE_ROW] = true, [ONE_COL] = true, [ONE_BYTE] = true},
 };
 static const bool from_sets[][N_ONES] = {
     {[ONE_COL] = true, [ONE_BYTE] = true},
     {[ONE_COL] = true},
+    {[ONE_COL] = true, [ONE_BLOCK] = true},
+    {[ONE_COL] = true, [ONE_BYTE] = true, [ONE_BLOCK] = true},
 };
 enum {
-    N_TO_SETS = sizeof(to_sets) / sizeof(to_sets[0]),
-    N_FROM_SETS = sizeof(from_sets) / sizeof(from_sets[0]),
-    N_SPECS = 2 * 2 * 2 * (N_TO_SETS + N_FROM_SETS) /* formats, types, one block a row or more */
+    N_SIZES = sizeof(size_sets) / sizeof(size_sets[0]),
+    N_STRIDES = sizeof(to_sets) / sizeof(to_sets[0]),
+    N_SPECS = 2 * 2 * 2 * N_SIZES * N_STRIDES /* at most: operations, formats, types */
 };
+_Static_assert(sizeof(from_sets) == sizeof(to_sets), "as many sets of strides");
 
 static mxgen_spec make_spec(const mxgen_target *target, mx_op op, mx_format format, mx_dtype dtype,
-                            const bool set[N_ONES], bool one_bpr)
+                            const bool sizes[N_ONES], const bool strides[N_ONES])
 {
     mxgen_spec spec = {.tmpl = op == MX_OP_TO ? &to_template : &from_template,
                        .target = target,
@@ -379,7 +395,9 @@ static mxgen_spec make_spec(const mxgen_target *target, mx_op op, mx_format form
                         mx_dtype_get(dtype)->name);
     for (int i = 0; i < N_ONES; i++) {
         spec.param_names[i] = spec.tmpl->params[i].name;
-        spec.params[i] = i == ONE_BPR ? one_bpr : set[i];
+        spec.params[i] = sizes[i] || strides[i];
+        if (i == ONE_ROW && op == MX_OP_FROM)
+            spec.params[i] = sizes[ONE_LAST];
         if (spec.params[i])
             used += snprintf(spec.name + used, sizeof(spec.name) - (size_t)used, ".%s",
                              spec.param_names[i]);
@@ -387,6 +405,12 @@ static mxgen_spec make_spec(const mxgen_target *target, mx_op op, mx_format form
     snprintf(spec.symbol, sizeof(spec.symbol), "_convert_%s_%s_kernel", mx_op_name(op),
              format_name);
     return spec;
+}
+
+/* Only a single packed block can have both strides 1. */
+static bool can_be(mx_op op, const bool sizes[N_ONES], const bool strides[N_ONES])
+{
+    return op == MX_OP_TO || !strides[ONE_BYTE] || !strides[ONE_BLOCK] || sizes[ONE_N];
 }
 
 mx_status mx_triton_enumerate(const mxgen_target *target, mxgen_spec **specs, size_t *n,
@@ -399,14 +423,15 @@ mx_status mx_triton_enumerate(const mxgen_target *target, mxgen_spec **specs, si
     if (!made)
         return mx_fail(err, MX_ERR_NO_MEMORY, "no memory for %d variants", N_SPECS);
     size_t count = 0;
-    for (int k = 0; k < 16; k++) {
-        mx_op op = k & 8 ? MX_OP_FROM : MX_OP_TO;
-        mx_format format = k & 4 ? MX_FORMAT_MX6 : MX_FORMAT_MX9;
-        mx_dtype dtype = k & 2 ? MX_DTYPE_BF16 : MX_DTYPE_F32;
-        size_t n_sets = op == MX_OP_TO ? N_TO_SETS : N_FROM_SETS;
-        for (size_t i = 0; i < n_sets; i++)
-            made[count++] = make_spec(target, op, format, dtype,
-                                      op == MX_OP_TO ? to_sets[i] : from_sets[i], k & 1);
+    for (int k = 0; k < 8 * N_SIZES * N_STRIDES; k++) {
+        int kind = k / (N_SIZES * N_STRIDES), set = k % (N_SIZES * N_STRIDES);
+        mx_op op = kind & 4 ? MX_OP_FROM : MX_OP_TO;
+        mx_format format = kind & 2 ? MX_FORMAT_MX6 : MX_FORMAT_MX9;
+        mx_dtype dtype = kind & 1 ? MX_DTYPE_BF16 : MX_DTYPE_F32;
+        const bool *sizes = size_sets[set / N_STRIDES];
+        const bool *strides = (op == MX_OP_TO ? to_sets : from_sets)[set % N_STRIDES];
+        if (can_be(op, sizes, strides))
+            made[count++] = make_spec(target, op, format, dtype, sizes, strides);
     }
     *specs = made;
     *n = count;

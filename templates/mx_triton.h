@@ -21,8 +21,8 @@ typedef struct mx_triton_arg {
 
 void mx_triton_args(const mxgen_spec *spec, mx_triton_arg args[MX_TRITON_ARGS]);
 
-/* All kernels for a GPU: of both formats, both directions, fp32 and bf16, and of the arguments that
- * are 1 with tensors as convert_to_mx and convert_from_mx make them. Kernels of one (format,
+/* All kernels for a GPU: of both formats, both directions, fp32 and bf16, and of every set of arguments
+ * that are 1 with tensors as convert_to_mx and convert_from_mx take and make them. Kernels of one (format,
  * direction) have the same symbol. Release with free(). */
 mx_status mx_triton_enumerate(const mxgen_target *target, mxgen_spec **specs, size_t *n,
                               mx_error *err);

@@ -16,16 +16,19 @@
 #define TRITON_VERSION "3.6.0"
 
 typedef struct export_args {
-    const char *triton, *targets, *ptxas;
+    const char *triton, *targets, *ops, *formats, *dtypes, *ptxas;
 } export_args;
 
-enum { EXPORT_TRITON = 256, EXPORT_PTXAS };
+enum { EXPORT_TRITON = 256, EXPORT_OP, EXPORT_FORMAT, EXPORT_DTYPE, EXPORT_PTXAS };
 
 static const struct argp_option export_options[] = {
     {"triton", EXPORT_TRITON, "DIR", 0,
      "Kernels with the interface of Triton's MX9 and MX6 kernels: object and metadata (required)",
      0},
     {"target", 't', "NAME[,..]", 0, "GPUs, or kinds (amdgpu, nvptx); default: all", 0},
+    {"op", EXPORT_OP, "to|from[,..]", 0, "Operations; default: both", 0},
+    {"format", EXPORT_FORMAT, "mx9|mx6[,..]", 0, "Formats; default: both", 0},
+    {"dtype", EXPORT_DTYPE, "f32|bf16[,..]", 0, "Element types; default: both", 0},
     {"ptxas", EXPORT_PTXAS, "PATH|off", 0,
      "NVIDIA's assembler, for cubin besides PTX; default: as for mxgen build", 0},
     {0},
@@ -37,6 +40,15 @@ static error_t export_parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case EXPORT_TRITON:
         args->triton = arg;
+        return 0;
+    case EXPORT_OP:
+        args->ops = arg;
+        return 0;
+    case EXPORT_FORMAT:
+        args->formats = arg;
+        return 0;
+    case EXPORT_DTYPE:
+        args->dtypes = arg;
         return 0;
     case EXPORT_PTXAS:
         args->ptxas = arg;
@@ -208,14 +220,45 @@ static mx_status export_objects(const char *folder, const mxgen_spec *spec,
     return status;
 }
 
-static mx_status export_target(const export_args *args, const mxgen_target *target,
-                               const mxgen_ptxas *ptxas, mx_error *err)
+static bool export_wants(const cli_selection *selection, const mxgen_key *key)
+{
+    bool op = !selection->n_ops, format = !selection->n_formats, dtype = !selection->n_dtypes;
+    for (size_t i = 0; i < selection->n_ops; i++)
+        op |= selection->ops[i] == key->op;
+    for (size_t i = 0; i < selection->n_formats; i++)
+        format |= selection->formats[i] == key->format;
+    for (size_t i = 0; i < selection->n_dtypes; i++)
+        dtype |= selection->dtypes[i] == key->dtype;
+    return op && format && dtype;
+}
+
+/* Those that were asked for. */
+static mx_status export_enumerate(const cli_selection *selection, const mxgen_target *target,
+                                  mxgen_spec **specs, size_t *n, mx_error *err)
+{
+    size_t n_all = 0;
+    mx_status status = mx_triton_enumerate(target, specs, &n_all, err);
+    *n = 0;
+    for (size_t i = 0; i < n_all && status == MX_OK; i++) {
+        if (export_wants(selection, &(*specs)[i].key))
+            (*specs)[(*n)++] = (*specs)[i];
+    }
+    if (status == MX_OK && !*n)
+        return mx_fail(
+            err, MX_ERR_INVALID,
+            "Triton's kernels are to and from, of mx9 and mx6, of f32 and bf16: none was "
+            "asked for");
+    return status;
+}
+
+static mx_status export_target(const export_args *args, const cli_selection *selection,
+                               const mxgen_target *target, const mxgen_ptxas *ptxas, mx_error *err)
 {
     mxgen_spec *specs = NULL;
     size_t n = 0;
     json_t *entries = json_array();
     char *base = NULL, *folder = NULL;
-    mx_status status = mx_triton_enumerate(target, &specs, &n, err);
+    mx_status status = export_enumerate(selection, target, &specs, &n, err);
     if (status == MX_OK && asprintf(&base, "%s/%s", args->triton, target->name) < 0)
         status = mx_fail(err, MX_ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < n && status == MX_OK; i++) {
@@ -257,11 +300,17 @@ mx_status cli_export(int argc, char **argv, mx_error *err)
     mx_status status =
         cli_select_targets(&selection, args.targets ? args.targets : "amdgpu,nvptx", err);
     if (status == MX_OK)
+        status = cli_select_ops(&selection, args.ops, err);
+    if (status == MX_OK)
+        status = cli_select_formats(&selection, args.formats, err);
+    if (status == MX_OK)
+        status = cli_select_dtypes(&selection, args.dtypes, err);
+    if (status == MX_OK)
         status = cli_find_ptxas(&selection, args.ptxas, &ptxas, err);
     if (status == MX_OK)
         status = export_make_folder(args.triton, err);
     for (size_t i = 0; i < selection.n_targets && status == MX_OK; i++)
-        status = export_target(&args, selection.targets[i], &ptxas, err);
+        status = export_target(&args, &selection, selection.targets[i], &ptxas, err);
     if (status == MX_OK)
         status = export_write(args.triton, "README", "txt", export_note, strlen(export_note), err);
     return status;

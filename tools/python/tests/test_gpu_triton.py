@@ -24,7 +24,8 @@ BINARY = "hsaco" if torch.version.hip else "cubin"
 def plain_views(dtype):
     """(values [rows, last] on the CPU, the same in GPU memory with some strides)."""
     generator = torch.Generator().manual_seed(3)
-    for rows, last in ((64, 64), (7, 37), (130, 16), (3, 9), (300, 1024)):
+    for rows, last in ((64, 64), (7, 37), (130, 16), (3, 9), (300, 1024), (1, 40), (1, 16), (20, 1),
+                       (1, 1)):
         x = torch.randn(rows, last, generator=generator).to(dtype)
         gpu = x.cuda()
         yield x, gpu
