@@ -268,10 +268,15 @@ mxe_value mxe_do_begin_at(mxe *e, mxe_loop *loop, mxe_value begin, mxe_value end
 void mxe_do_end(mxe *e, mxe_loop *loop);
 void mxe_if_begin_at(mxe *e, mxe_branch *branch, mxe_value condition);
 #define mxe_if_begin(e, branch, condition) mxe_if_begin_at(MXE_AT(e), (branch), (condition))
+/* The same where the condition hardly ever holds: what follows is laid out of the way. */
+void mxe_if_begin_rare_at(mxe *e, mxe_branch *branch, mxe_value condition);
+#define mxe_if_begin_rare(e, branch, condition)                                                    \
+    mxe_if_begin_rare_at(MXE_AT(e), (branch), (condition))
 void mxe_if_else(mxe *e, mxe_branch *branch);
 void mxe_if_end(mxe *e, mxe_branch *branch);
 
-/* while (condition) { .. }: mxe_while_begin, the condition, mxe_while_do, the body, mxe_while_end. */
+/* while (condition) { .. }: mxe_while_begin, the condition, mxe_while_do, the body, mxe_while_end.
+ */
 typedef struct mxe_while {
     LLVMBasicBlockRef head, exit;
 } mxe_while;
@@ -311,6 +316,9 @@ typedef struct mxe_addr {
     mxe_value uniform;
     int64_t lane_stride;
     mxe_value varying;
+    /* NULL, or another argument that is the base where `is_other` (uniform i1) holds. */
+    const char *other;
+    mxe_value is_other;
 } mxe_addr;
 
 enum { MXE_STREAM = 1u << 0 /* will not be used again soon: keep it out of caches */ };
@@ -393,8 +401,8 @@ void mxe_signal_wait_at(mxe *e, mxe_value signal, mxe_value parity);  /* i32 */
 #define mxe_signal_arrive(e, signal) mxe_signal_arrive_at(MXE_AT(e), (signal))
 #define mxe_signal_wait(e, signal, parity) mxe_signal_wait_at(MXE_AT(e), (signal), (parity))
 
-/* One thread starts a copy of `bytes` (uniform i32, a multiple of 16, as are offset and address) from
- * pointer + offset to shared memory; its end counts at the signal. */
+/* One thread starts a copy of `bytes` (uniform i32, a multiple of 16, as are offset and address)
+ * from pointer + offset to shared memory; its end counts at the signal. */
 void mxe_bulk_load_at(mxe *e, mxe_value to, const char *pointer, mxe_value offset, mxe_value bytes,
                       mxe_value signal);
 #define mxe_bulk_load(e, ...) mxe_bulk_load_at(MXE_AT(e), __VA_ARGS__)
@@ -405,11 +413,11 @@ mxe_value mxe_fp8_scale_at(mxe *e, mxe_value pair, mxe_value factors, bool is_e5
 #define mxe_fp8_scale(e, ...) mxe_fp8_scale_at(MXE_AT(e), __VA_ARGS__)
 
 /* The running warpgroup multiplies rows [64, bytes] at shared offset `a` by rows [n, bytes] at `b`,
- * contracting over 64 or 128 bytes, and adds to acc[n / 2] (f32, varying). Rows are 128 bytes apart;
- * their 16-byte chunk c stands at chunk c ^ (row % 8); both start at multiples of 1024, or 64 bytes
- * after. Lane l of warp w of the group has in acc[4 j + 2 h + i] the element of row
- * 16 w + l / 4 + 8 h, column 8 j + 2 (l % 4) + i. `clear` (uniform i32): nonzero starts from zero.
- * Both operands are bf16 or neither. Done when it returns. */
+ * contracting over 64 or 128 bytes, and adds to acc[n / 2] (f32, varying). Rows are 128 bytes
+ * apart; their 16-byte chunk c stands at chunk c ^ (row % 8); both start at multiples of 1024, or
+ * 64 bytes after. Lane l of warp w of the group has in acc[4 j + 2 h + i] the element of row 16 w +
+ * l / 4 + 8 h, column 8 j + 2 (l % 4) + i. `clear` (uniform i32): nonzero starts from zero. Both
+ * operands are bf16 or neither. Done when it returns. */
 typedef enum mxe_tile_kind { MXE_TILE_BF16 = 0, MXE_TILE_E5M2, MXE_TILE_E4M3 } mxe_tile_kind;
 typedef struct mxe_tile_product {
     mxe_tile_kind a, b;
@@ -433,8 +441,9 @@ void mxe_scalar_end(mxe *e);
 
 void mxe_init(mxe *e, const mxgen_target *target, LLVMContextRef context, LLVMModuleRef module);
 void mxe_finish(mxe *e);
-/* Between these the builder stands in the kernel. `threads` is the workgroup's size; registers leave
- * room for `min_programs` workgroups on a compute unit (NVIDIA's targets; 0: the compiler's choice).
+/* Between these the builder stands in the kernel. `threads` is the workgroup's size; registers
+ * leave room for `min_programs` workgroups on a compute unit (NVIDIA's targets; 0: the compiler's
+ * choice).
  */
 void mxe_kernel_begin(mxe *e, const char *symbol, const mxe_arg *args, int n_args, int threads,
                       int min_programs);

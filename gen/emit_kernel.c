@@ -303,7 +303,7 @@ void mxe_for_end(mxe *e, mxe_loop *loop)
     LLVMPositionBuilderAtEnd(e->builder, loop->exit);
 }
 
-void mxe_if_begin_at(mxe *e, mxe_branch *branch, mxe_value condition)
+static LLVMValueRef branch_begin(mxe *e, mxe_branch *branch, mxe_value condition)
 {
     if (!mxe_is_set(e, condition))
         condition = mxe_const_at(e, MXE_I1, 0);
@@ -314,8 +314,25 @@ void mxe_if_begin_at(mxe *e, mxe_branch *branch, mxe_value condition)
     LLVMBasicBlockRef then = new_block(e);
     branch->otherwise = new_block(e);
     branch->end = NULL;
-    LLVMBuildCondBr(e->builder, condition.ref, then, branch->otherwise);
+    LLVMValueRef jump = LLVMBuildCondBr(e->builder, condition.ref, then, branch->otherwise);
     LLVMPositionBuilderAtEnd(e->builder, then);
+    return jump;
+}
+
+void mxe_if_begin_at(mxe *e, mxe_branch *branch, mxe_value condition)
+{
+    branch_begin(e, branch, condition);
+}
+
+void mxe_if_begin_rare_at(mxe *e, mxe_branch *branch, mxe_value condition)
+{
+    LLVMValueRef jump = branch_begin(e, branch, condition);
+    LLVMMetadataRef weights[3] = {
+        LLVMMDStringInContext2(e->context, "branch_weights", strlen("branch_weights")),
+        LLVMValueAsMetadata(mxe_llvm_i32(e, 1)), LLVMValueAsMetadata(mxe_llvm_i32(e, 1 << 20))};
+    LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, weights, 3);
+    unsigned kind = LLVMGetMDKindIDInContext(e->context, "prof", strlen("prof"));
+    LLVMSetMetadata(jump, kind, LLVMMetadataAsValue(e->context, node));
 }
 
 void mxe_if_else(mxe *e, mxe_branch *branch)

@@ -5,6 +5,16 @@
 
 #include <string.h>
 
+static LLVMValueRef argument_pointer(mxe *e, const char *name)
+{
+    for (int i = 0; i < e->n_args; i++) {
+        if (e->args[i].kind == MXE_ARG_POINTER && !strcmp(e->args[i].name, name))
+            return e->arg_refs[i];
+    }
+    mxe_fail(e, "no pointer argument named %s", name);
+    return LLVMGetPoison(e->global_pointer);
+}
+
 static LLVMValueRef base_pointer(mxe *e, const mxe_addr *addr)
 {
     if (!addr->pointer) {
@@ -12,12 +22,11 @@ static LLVMValueRef base_pointer(mxe *e, const mxe_addr *addr)
             mxe_fail(e, "shared memory used before mxe_lds_reserve");
         return e->lds ? e->lds : LLVMGetPoison(e->lds_pointer);
     }
-    for (int i = 0; i < e->n_args; i++) {
-        if (e->args[i].kind == MXE_ARG_POINTER && !strcmp(e->args[i].name, addr->pointer))
-            return e->arg_refs[i];
-    }
-    mxe_fail(e, "no pointer argument named %s", addr->pointer);
-    return LLVMGetPoison(e->global_pointer);
+    LLVMValueRef pointer = argument_pointer(e, addr->pointer);
+    if (!addr->other)
+        return pointer;
+    return LLVMBuildSelect(e->builder, addr->is_other.ref, argument_pointer(e, addr->other),
+                           pointer, "");
 }
 
 mxe_value mxe_address_at(mxe *e, const char *pointer)
@@ -44,6 +53,11 @@ static bool check_addr(mxe *e, const mxe_addr *addr)
     }
     if (addr->varying.ref && addr->varying.type != MXE_I32 && addr->varying.type != MXE_I64) {
         mxe_fail(e, "the varying part of an address is i32 or i64");
+        return false;
+    }
+    if (addr->other &&
+        (!addr->is_other.ref || addr->is_other.type != MXE_I1 || addr->is_other.varying)) {
+        mxe_fail(e, "a uniform i1 chooses between two bases of an address");
         return false;
     }
     return true;

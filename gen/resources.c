@@ -187,22 +187,56 @@ static void read_notes(const uint8_t *notes, size_t size, const char *symbol, mx
     }
 }
 
-static void read_symbols(const uint8_t *image, size_t size, const Elf64_Shdr *table,
-                         const char *symbol, mxgen_resources *out)
+/* The function's entry in a table of symbols. */
+static bool find_symbol(const uint8_t *image, size_t size, const Elf64_Shdr *table,
+                        const char *symbol, Elf64_Sym *out)
 {
     const Elf64_Shdr *strings = section_at(image, size, table->sh_link);
     if (!strings || strings->sh_type == SHT_NOBITS)
-        return;
+        return false;
     for (uint64_t i = 0; i < table->sh_size / sizeof(Elf64_Sym); i++) {
-        Elf64_Sym entry;
-        memcpy(&entry, image + table->sh_offset + i * sizeof(entry), sizeof(entry));
-        if (entry.st_name >= strings->sh_size || ELF64_ST_TYPE(entry.st_info) != STT_FUNC)
+        memcpy(out, image + table->sh_offset + i * sizeof(*out), sizeof(*out));
+        if (out->st_name >= strings->sh_size || ELF64_ST_TYPE(out->st_info) != STT_FUNC)
             continue;
-        const char *name = (const char *)image + strings->sh_offset + entry.st_name;
-        size_t most = strings->sh_size - entry.st_name;
+        const char *name = (const char *)image + strings->sh_offset + out->st_name;
+        size_t most = strings->sh_size - out->st_name;
         if (strnlen(name, most) < most && !strcmp(name, symbol))
-            out->code_bytes = (int)entry.st_size;
+            return true;
     }
+    return false;
+}
+
+static bool has_symbols(const Elf64_Ehdr *header, const Elf64_Shdr *section)
+{
+    /* Cubins have no dynamic symbols. */
+    return section && section->sh_type == (header->e_machine == EM_CUDA ? SHT_SYMTAB : SHT_DYNSYM);
+}
+
+static bool is_elf(const void *image, size_t image_bytes)
+{
+    return image_bytes >= sizeof(Elf64_Ehdr) && !memcmp(image, ELFMAG, SELFMAG);
+}
+
+const uint8_t *mxgen_resources_code(const void *image, size_t image_bytes, const char *symbol,
+                                    size_t *code_bytes)
+{
+    const Elf64_Ehdr *header = image;
+    Elf64_Sym entry;
+    bool found = false;
+    if (!is_elf(image, image_bytes))
+        return NULL;
+    for (unsigned i = 0; i < header->e_shnum && !found; i++) {
+        const Elf64_Shdr *section = section_at(image, image_bytes, i);
+        found = has_symbols(header, section) &&
+                find_symbol(image, image_bytes, section, symbol, &entry);
+    }
+    const Elf64_Shdr *home = found ? section_at(image, image_bytes, entry.st_shndx) : NULL;
+    if (!home || home->sh_type == SHT_NOBITS || entry.st_value < home->sh_addr ||
+        entry.st_value - home->sh_addr > home->sh_size ||
+        home->sh_size - (entry.st_value - home->sh_addr) < entry.st_size)
+        return NULL;
+    *code_bytes = entry.st_size;
+    return (const uint8_t *)image + home->sh_offset + (entry.st_value - home->sh_addr);
 }
 
 void mxgen_resources_read(const mxgen_target *target, const void *image, size_t image_bytes,
@@ -210,15 +244,16 @@ void mxgen_resources_read(const mxgen_target *target, const void *image, size_t 
 {
     const Elf64_Ehdr *header = image;
     memset(out, -1, sizeof(*out));
-    if (image_bytes < sizeof(*header) || memcmp(header->e_ident, ELFMAG, SELFMAG))
+    Elf64_Sym entry;
+    if (!is_elf(image, image_bytes))
         return;
     for (unsigned i = 0; i < header->e_shnum; i++) {
         const Elf64_Shdr *section = section_at(image, image_bytes, i);
         if (section && section->sh_type == SHT_NOTE)
             read_notes((const uint8_t *)image + section->sh_offset, section->sh_size, symbol, out);
-        /* Cubins have no dynamic symbols. */
-        if (section && section->sh_type == (header->e_machine == EM_CUDA ? SHT_SYMTAB : SHT_DYNSYM))
-            read_symbols(image, image_bytes, section, symbol, out);
+        if (has_symbols(header, section) &&
+            find_symbol(image, image_bytes, section, symbol, &entry))
+            out->code_bytes = (int)entry.st_size;
     }
     if (out->vgprs >= 0)
         out->occupancy = mxgen_target_occupancy(target, out->vgprs);

@@ -16,6 +16,9 @@ typedef struct mxgen_resources {
 /* Figures of one kernel; all -1 for an object that has none. */
 void mxgen_resources_read(const mxgen_target *target, const void *image, size_t image_bytes,
                           const char *symbol, mxgen_resources *out);
+/* A function's code in the image; NULL if it has none of that name. */
+const uint8_t *mxgen_resources_code(const void *image, size_t image_bytes, const char *symbol,
+                                    size_t *code_bytes);
 /* The figures that are known. NULL without memory. */
 json_t *mxgen_resources_object(const mxgen_resources *figures);
 /* As the pack has them, with what the tuning cache and the runtime's model ask of a variant: its

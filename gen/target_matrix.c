@@ -8,18 +8,22 @@
 
 /* The layouts and cycles are those of AMD's instruction set documents and of PTX's. */
 static const mxgen_matrix rows[] = {
-    {"gfx90a", MXGEN_MATRIX_MFMA, 32, 2, 1, 1, 16, 4, 4, MFMA "32x32x8bf16.1k", NULL, false, 64, 0},
-    {"gfx90a", MXGEN_MATRIX_MFMA, 16, 4, 1, 1, 4, 4, 4, MFMA "16x16x16bf16.1k", NULL, false, 32, 0},
-    {"gfx942", MXGEN_MATRIX_MFMA, 32, 2, 1, 1, 16, 4, 4, MFMA "32x32x8bf16.1k", NULL, false, 32, 0},
-    {"gfx942", MXGEN_MATRIX_MFMA, 16, 4, 1, 1, 4, 4, 4, MFMA "16x16x16bf16.1k", NULL, false, 16, 0},
+    {"gfx90a", MXGEN_MATRIX_MFMA, 32, 2, 1, 1, 16, 4, 4, MFMA "32x32x8bf16.1k", NULL, false, true,
+     64, 0},
+    {"gfx90a", MXGEN_MATRIX_MFMA, 16, 4, 1, 1, 4, 4, 4, MFMA "16x16x16bf16.1k", NULL, false, true,
+     32, 0},
+    {"gfx942", MXGEN_MATRIX_MFMA, 32, 2, 1, 1, 16, 4, 4, MFMA "32x32x8bf16.1k", NULL, false, true,
+     32, 0},
+    {"gfx942", MXGEN_MATRIX_MFMA, 16, 4, 1, 1, 4, 4, 4, MFMA "16x16x16bf16.1k", NULL, false, true,
+     16, 0},
     {"gfx950", MXGEN_MATRIX_MFMA, 32, 2, 1, 1, 16, 4, 8, MFMA "32x32x16.bf16",
-     SCALED "32x32x64.f8f6f4", false, 32, 32},
+     SCALED "32x32x64.f8f6f4", false, true, 32, 32},
     {"gfx950", MXGEN_MATRIX_MFMA, 16, 4, 1, 1, 4, 4, 8, MFMA "16x16x32.bf16",
-     SCALED "16x16x128.f8f6f4", false, 16, 16},
-    {"gfx1100", MXGEN_MATRIX_WMMA, 16, 1, 1, 2, 8, 1, 16, WMMA, NULL, false, 32, 0},
-    {"gfx1201", MXGEN_MATRIX_WMMA, 16, 2, 1, 1, 8, 8, 8, WMMA, NULL, false, 16, 0},
+     SCALED "16x16x128.f8f6f4", false, true, 16, 16},
+    {"gfx1100", MXGEN_MATRIX_WMMA, 16, 1, 1, 2, 8, 1, 16, WMMA, NULL, false, false, 32, 0},
+    {"gfx1201", MXGEN_MATRIX_WMMA, 16, 2, 1, 1, 8, 8, 8, WMMA, NULL, false, false, 16, 0},
     {"sm_90a", MXGEN_MATRIX_QUADS, 16, 4, 2, 1, 8, 2, 4, "llvm.nvvm.mma.m16n8k16.row.col.bf16",
-     NULL, true, 16, 0},
+     NULL, true, false, 16, 0},
 };
 
 const mxgen_matrix *mxgen_target_matrix(const mxgen_target *target, int tile)

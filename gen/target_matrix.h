@@ -30,6 +30,8 @@ typedef struct mxgen_matrix {
     const char *bf16;   /* the intrinsic */
     const char *scaled; /* 32-element blocks with E8M0 scales, FP4 and FP8; NULL: none */
     bool truncates;     /* drops bits when it adds to the result: sums are to be kept short */
+    bool in_order;      /* what one instruction waits for, those behind it do: the template's order
+                           counts */
     int bf16_cycles,
         scaled_cycles; /* that one instruction keeps the matrix unit busy; FP4 scaled */
 } mxgen_matrix;

@@ -79,7 +79,7 @@ static bool explored(const mxgen_spec *spec)
         /* Blocks that have to be decoded, or that are wide on both sides, need registers that the
          * largest tile does not leave. */
         gemm_plan p = plan_of(spec);
-        if (s->block_m == 256 && (!p.native || p.stage_bytes > 49152))
+        if (s->block_m == 256 && p.stage_bytes > 49152)
             continue;
         if (s->block_m >= 64 && s->block_m <= 128 && wide != (s->warps == 4))
             continue;

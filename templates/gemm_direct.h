@@ -36,6 +36,7 @@ typedef struct gemm_side {
     int lds_rows;          /* rows rounded up to what the threads copy at once */
     int lds_bytes, lds_at; /* in a stage */
     int copies;            /* chunks that a thread copies */
+    int first_word;        /* of a step's staged scales: of the side's first row */
     /* Scales that the main loop takes; others go the careful way. */
     int least_scale, scale_span;
 } gemm_side;
@@ -48,7 +49,11 @@ typedef struct gemm_plan {
     const mxgen_matrix *unit;
     bool native; /* the matrix unit takes both operands' blocks */
     bool cols;
-    bool redo; /* only what flags in the workspace ask for */
+    bool redo;          /* only what flags in the workspace ask for */
+    bool pipelined;     /* gemm_pipeline.c has the main loop */
+    bool staged_scales; /* pipelined: scales go through shared memory, a word a row */
+    int scale_words;    /* of them, those that a thread copies; others: 0 */
+    int scales_at;      /* in a stage */
     int block_k, stages, warps, threads, warps_m, warps_n;
     int turns; /* of a K-step */
     int stage_bytes;
@@ -79,6 +84,7 @@ typedef struct gemm_lane_side {
     mxe_value copy_from[GEMM_MAX_COPIES];  /* i32 from base */
     mxe_value last;                        /* i32: row of the tile, uniform; rows past it read it */
     mxe_value scale_at[GEMM_MAX_FRAGS][2]; /* i32 from scale_base: of the lane's group */
+    mxe_value word_from[GEMM_MAX_FRAGS];   /* pipelined: i32 from scale_base, of a fragment's row */
 } gemm_lane_side;
 
 typedef struct gemm_lane {

@@ -1,5 +1,5 @@
 /* The direct kernel: where a lane's data are, and the main loop. */
-#include "templates/gemm_direct.h"
+#include "templates/gemm_stage.h"
 
 enum { BLOCK_K = 128 };
 
@@ -68,6 +68,27 @@ static void share_among_warps(gemm_plan *p, int block_m, int block_n)
     p->warps_n = p->warps_m ? p->warps / p->warps_m : 0;
 }
 
+/* Scales go through shared memory where there is room, so that each is read once: rows of the left
+ * operand, then of the right one, each side whole warps so that each warp has one side. */
+static void set_pipeline(gemm_plan *p)
+{
+    int phases = p->turns * (p->native ? 1 : 4), lanes = p->target->lanes, rows = 0;
+    for (int which = 0; which < 2; which++) {
+        gemm_side *side = &p->side[which];
+        side->first_word = rows;
+        rows += side->scales ? (side->rows + lanes - 1) / lanes * lanes : 0;
+    }
+    int words = (rows + p->threads - 1) / p->threads;
+    int bytes = words * p->threads * (int)sizeof(uint32_t);
+    p->pipelined = p->unit->in_order && p->stages > 2 && phases > 1 && !p->redo;
+    p->staged_scales = p->pipelined && 2 * (p->stage_bytes + bytes) <= p->target->lds_bytes;
+    if (!p->staged_scales)
+        return;
+    p->scale_words = words;
+    p->scales_at = p->stage_bytes;
+    p->stage_bytes += bytes;
+}
+
 gemm_plan gemm_plan_make(const mxgen_target *target, const mxgen_key *key, mxgen_pass pass,
                          const gemm_shape *shape)
 {
@@ -97,6 +118,7 @@ gemm_plan gemm_plan_make(const mxgen_target *target, const mxgen_key *key, mxgen
     set_side(&p, GEMM_RIGHT, key->gemm.right, shape->block_n, p.warps_n);
     p.side[GEMM_RIGHT].lds_at = p.side[GEMM_LEFT].lds_bytes;
     p.stage_bytes = p.side[GEMM_LEFT].lds_bytes + p.side[GEMM_RIGHT].lds_bytes;
+    set_pipeline(&p);
     return p;
 }
 
@@ -178,6 +200,8 @@ static void locate_side(mxe *e, const gemm_plan *p, int which, const gemm_tile *
                 at->scale_at[f][r] =
                     mxe_add(e, mxe_mul(e, row, param32(e, side->scale_row_stride)),
                             mxe_mul(e, lane->group, param32(e, side->scale_block_stride)));
+            if (side->scales && r == 0)
+                at->word_from[f] = mxe_mul(e, row, param32(e, side->scale_row_stride));
         }
     }
 }
@@ -225,17 +249,22 @@ typedef struct loaded {
     mxe_value scales[2][GEMM_MAX_FRAGS][2]; /* the bytes of all turns, the first lowest */
 } loaded;
 
+void gemm_load_copy(mxe *e, const gemm_plan *p, const gemm_lane *lane, int which, int i,
+                    mxe_value step, mxe_value words[4])
+{
+    const gemm_side *side = &p->side[which];
+    const gemm_lane_side *at = &lane->side[which];
+    mxe_addr addr = {.pointer = side->data};
+    addr.uniform = mxe_add(e, at->base, mxe_mul(e, step, mxe_i64(e, side->row_bytes)));
+    addr.varying = mxe_opaque(e, at->copy_from[i]);
+    mxe_load(e, addr, MXE_I32, 4, GEMM_CHUNK, 0, words);
+}
+
 static void load_step(mxe *e, const gemm_plan *p, const gemm_lane *lane, mxe_value step, loaded *to)
 {
     for (int which = 0; which < 2; which++) {
-        const gemm_side *side = &p->side[which];
-        const gemm_lane_side *at = &lane->side[which];
-        mxe_addr addr = {.pointer = side->data};
-        addr.uniform = mxe_add(e, at->base, mxe_mul(e, step, mxe_i64(e, side->row_bytes)));
-        for (int i = 0; i < side->copies; i++) {
-            addr.varying = mxe_opaque(e, at->copy_from[i]);
-            mxe_load(e, addr, MXE_I32, 4, GEMM_CHUNK, 0, to->words[which][i]);
-        }
+        for (int i = 0; i < p->side[which].copies; i++)
+            gemm_load_copy(e, p, lane, which, i, step, to->words[which][i]);
     }
 }
 
@@ -278,19 +307,24 @@ static void pack_scales(mxe *e, const gemm_plan *p, loaded *l)
     }
 }
 
+void gemm_store_copy(mxe *e, const gemm_plan *p, int which, int i, mxe_value stage,
+                     const mxe_value words[4])
+{
+    const gemm_side *side = &p->side[which];
+    mxe_addr addr = {.uniform = mxe_add(e, stage, mxe_i64(e, side->lds_at))};
+    mxe_value row, chunk;
+    copy_place(e, p, side, i, &row, &chunk);
+    chunk = mxe_xor(e, chunk, swizzle(e, p, side, row));
+    addr.varying = mxe_add(e, mxe_mul(e, row, mxe_i32(e, side->row_bytes)),
+                           mxe_mul(e, chunk, mxe_i32(e, GEMM_CHUNK)));
+    mxe_store(e, addr, MXE_I32, 4, GEMM_CHUNK, 0, mxe_always(), words);
+}
+
 static void store_step(mxe *e, const gemm_plan *p, mxe_value stage, const loaded *from)
 {
     for (int which = 0; which < 2; which++) {
-        const gemm_side *side = &p->side[which];
-        mxe_addr addr = {.uniform = mxe_add(e, stage, mxe_i64(e, side->lds_at))};
-        for (int i = 0; i < side->copies; i++) {
-            mxe_value row, chunk;
-            copy_place(e, p, side, i, &row, &chunk);
-            chunk = mxe_xor(e, chunk, swizzle(e, p, side, row));
-            addr.varying = mxe_add(e, mxe_mul(e, row, mxe_i32(e, side->row_bytes)),
-                                   mxe_mul(e, chunk, mxe_i32(e, GEMM_CHUNK)));
-            mxe_store(e, addr, MXE_I32, 4, GEMM_CHUNK, 0, mxe_always(), from->words[which][i]);
-        }
+        for (int i = 0; i < p->side[which].copies; i++)
+            gemm_store_copy(e, p, which, i, stage, from->words[which][i]);
     }
 }
 
@@ -310,9 +344,8 @@ static void read_piece(mxe *e, const gemm_plan *p, const gemm_lane *lane, int wh
     mxe_load(e, addr, MXE_I32, 4, GEMM_CHUNK, 0, words);
 }
 
-/* All pieces of a lane's block of turn `turn`; as the matrix unit takes them where it does. */
-static void read_block(mxe *e, const gemm_plan *p, const gemm_lane *lane, int which,
-                       mxe_value stage, int frag, int slot, int turn, mxe_value *words)
+void gemm_read_block(mxe *e, const gemm_plan *p, const gemm_lane *lane, int which, mxe_value stage,
+                     int frag, int slot, int turn, mxe_value *words)
 {
     const gemm_side *side = &p->side[which];
     int pieces = side->block_bytes / GEMM_CHUNK, groups = p->unit->groups;
@@ -328,29 +361,32 @@ static void read_block(mxe *e, const gemm_plan *p, const gemm_lane *lane, int wh
     }
 }
 
-static mxe_value power_of_two(mxe *e, mxe_value scale)
+void gemm_make_table(mxe *e, const gemm_side *side, mxe_value scale,
+                     mxe_value table[MXE_TABLE_WORDS])
 {
-    return mxe_bitcast(e, mxe_shl(e, scale, mxe_i32(e, 23)), MXE_F32);
+    if (side->element == MXE_E2M1)
+        mxe_octet_table(e, scale, table);
+    else
+        table[0] = mxe_shl(e, scale, mxe_i32(e, 23));
+}
+
+void gemm_fold_octet(mxe *e, const gemm_side *side, const mxe_value *words, const mxe_value *table,
+                     int octet, mxe_value *out)
+{
+    words += octet * side->block_bytes / GEMM_CHUNK;
+    if (side->element == MXE_E2M1)
+        mxe_octet_e2m1(e, table, words[0], out);
+    else if (side->element == MXE_BF16)
+        mxe_octet_bf16(e, words, out);
+    else
+        mxe_octet_fp8(e, side->element, words, mxe_bitcast(e, table[0], MXE_F32), out);
 }
 
 /* A lane's blocks of one turn, all fragments of an operand. */
 typedef struct blocks {
     mxe_value words[GEMM_MAX_FRAGS][2][16];
-    mxe_value table[GEMM_MAX_FRAGS][2][MXE_TABLE_WORDS]; /* E2M1 */
-    mxe_value factor[GEMM_MAX_FRAGS][2];                 /* FP8 */
+    mxe_value table[GEMM_MAX_FRAGS][2][MXE_TABLE_WORDS];
 } blocks;
-
-static void fold_octet(mxe *e, const gemm_side *side, const blocks *b, int frag, int slot, int o,
-                       mxe_value *octet)
-{
-    const mxe_value *words = &b->words[frag][slot][o * side->block_bytes / GEMM_CHUNK];
-    if (side->element == MXE_E2M1)
-        mxe_octet_e2m1(e, b->table[frag][slot], words[0], octet);
-    else if (side->element == MXE_BF16)
-        mxe_octet_bf16(e, words, octet);
-    else
-        mxe_octet_fp8(e, side->element, words, b->factor[frag][slot], octet);
-}
 
 static void multiply_turn_folded(mxe *e, const gemm_plan *p, const blocks *both, gemm_sums *sums)
 {
@@ -359,9 +395,12 @@ static void multiply_turn_folded(mxe *e, const gemm_plan *p, const blocks *both,
         gemm_octets octets[2];
         for (int which = 0; which < 2; which++) {
             for (int f = 0; f < p->side[which].frags; f++) {
-                for (int i = 0; i < unit->rows * unit->octets; i++)
-                    fold_octet(e, &p->side[which], &both[which], f, i / unit->octets,
-                               o + i % unit->octets, &octets[which].words[f][i * MXE_OCTET_WORDS]);
+                for (int i = 0; i < unit->rows * unit->octets; i++) {
+                    int r = i / unit->octets;
+                    gemm_fold_octet(e, &p->side[which], both[which].words[f][r],
+                                    both[which].table[f][r], o + i % unit->octets,
+                                    &octets[which].words[f][i * MXE_OCTET_WORDS]);
+                }
             }
         }
         for (int n = 0; n < p->side[GEMM_RIGHT].frags; n++) {
@@ -401,18 +440,14 @@ static void prepare_blocks(mxe *e, const gemm_plan *p, const gemm_lane *lane, in
     const gemm_side *side = &p->side[which];
     for (int f = 0; f < side->frags; f++) {
         for (int r = 0; r < p->unit->rows; r++) {
-            read_block(e, p, lane, which, stage, f, r, turn, b->words[f][r]);
+            gemm_read_block(e, p, lane, which, stage, f, r, turn, b->words[f][r]);
             gemm_note_words(e, p, wild, which, b->words[f][r], side->block_bytes / 4);
             if (!side->scales)
                 continue;
             mxe_value scale = scale_of(e, at, which, f, r, turn);
             gemm_note_scale(e, p, wild, which, scale);
-            if (p->native)
-                continue;
-            if (side->element == MXE_E2M1)
-                mxe_octet_table(e, scale, b->table[f][r]);
-            else
-                b->factor[f][r] = power_of_two(e, scale);
+            if (!p->native)
+                gemm_make_table(e, side, scale, b->table[f][r]);
         }
     }
 }
@@ -473,7 +508,7 @@ static void carry_scales(mxe *e, const gemm_plan *p, carry what, carried *c, loa
     }
 }
 
-static mxe_value stage_at(mxe *e, const gemm_plan *p, mxe_value step)
+mxe_value gemm_stage_at(mxe *e, const gemm_plan *p, mxe_value step)
 {
     mxe_value odd = mxe_and(e, step, mxe_i64(e, 1));
     return mxe_mul(e, odd, mxe_i64(e, p->stage_bytes));
@@ -520,7 +555,7 @@ static void main_loop(mxe *e, const gemm_plan *p, const gemm_lane *lane, mxe_val
     mxe_barrier(e);
     mxe_value step = mxe_do_begin(e, &loop, zero, steps, one);
     mxe_value following = mxe_add(e, step, one);
-    mxe_value stage = stage_at(e, p, step), other = stage_at(e, p, following);
+    mxe_value stage = gemm_stage_at(e, p, step), other = gemm_stage_at(e, p, following);
     mxe_value loading = mxe_add(e, step, mxe_i64(e, ahead ? 2 : 1));
     carry_scales(e, p, CARRY_GET, &s->carried, &now);
     /* Only here: what is loaded for the next K-step has all of this one to come. */
@@ -638,7 +673,10 @@ static void tile_product(mxe *e, const gemm_plan *p, const gemm_lane *lane, stat
     clear_sums(e, p, &s->sums);
     clear_wild(e, &s->wild);
     mxe_if_begin(e, &whole, mxe_slt(e, mxe_i64(e, 0), steps));
-    main_loop(e, p, lane, steps, s);
+    if (p->pipelined)
+        gemm_pipeline(e, p, lane, steps, &s->sums, &s->wild);
+    else
+        main_loop(e, p, lane, steps, s);
     mxe_if_end(e, &whole);
     finish_sums(e, p, lane, steps, s);
     mxe_value before = mxe_lane_anew(e);

@@ -22,6 +22,7 @@ mx_status cli_list(int argc, char **argv, mx_error *err);
 mx_status cli_show(int argc, char **argv, mx_error *err);
 mx_status cli_plan(int argc, char **argv, mx_error *err);
 mx_status cli_export(int argc, char **argv, mx_error *err);
+mx_status cli_loop(int argc, char **argv, mx_error *err);
 
 /* ---- Values on the command line (cli_values.c) ---- */
 

@@ -18,6 +18,7 @@ static const main_command main_commands[] = {
     {"show", "mxgen show", cli_show, "show the code of a kernel, or what it needs"},
     {"plan", "mxgen plan", cli_plan, "show how an operation will be launched"},
     {"export", "mxgen export", cli_export, "write kernels that Triton's launcher runs"},
+    {"loop", "mxgen loop", cli_loop, "model how busy a main loop keeps the matrix unit"},
 };
 
 enum { MAIN_COMMAND_COUNT = sizeof(main_commands) / sizeof(main_commands[0]) };
