@@ -3,21 +3,40 @@
 #include <jansson.h>
 #include <string.h>
 
+/* From products measured on an H200 (docs/performance.md). Seconds of a launch; of a tile from the first copy to
+ * the last store, beside its products; of a kernel that streams, beside its bytes. */
 #define LAUNCH_SECONDS 3e-6
-#define FAST_RATE 1.6    /* FP8's share more than bf16's, with its promotion */
-#define DECODE_ROWS 96.0 /* decoding a row of a tile costs as much as so many of its products */
+#define TILE_SECONDS 3e-6
+#define STREAM_SECONDS 6e-6
+/* Operands of a tile are copied or decoded for all of it: each row of one costs as much as so many
+ * of its products. */
+#define COPY_ROWS 45.0
+#define DECODE_ROWS 69.0
+/* Of the bandwidth, as far as decoding ahead and streaming reach it. */
+#define PREPARE_SHARE 0.87
+#define STREAM_SHARE 0.5
 
-/* Of a compute unit: bf16 products and bytes a second, as far as kernels reach them. By the
- * beginning of the target's name; the last row serves what is not known. */
-static const struct {
+/* Products of FP8 are added up more often; by how many of the two operands have it. */
+static const double fp8_shares[] = {1, 0.92, 0.85};
+
+/* Of a compute unit, a second: bytes; operations of prepared products, from a byte an element
+ * (fast) and from two; of direct ones. By the beginning of the target's name; the last row serves
+ * what is not known. That of sm_90 is measured, the others are of data sheets. */
+typedef struct chip {
     const char *prefix;
-    double flops, bytes;
-} chips[] = {
-    {"sm_90", 5.2e12, 3.0e10},  {"compute_90", 5.2e12, 3.0e10},
-    {"gfx950", 6e12, 2.4e10},   {"gfx942", 2.8e12, 1.4e10},
-    {"gfx90a", 1.3e12, 1.2e10}, {"gfx1201", 2e12, 0.8e10},
-    {"gfx1", 1e12, 0.8e10},     {"host", 5e10, 5e9},
-    {"", 2e12, 1e10},
+    double bytes, fast, exact, direct;
+} chip;
+
+static const chip chips[] = {
+    {"sm_90", 3.1e10, 1.97e13, 1.1e13, 3e12},
+    {"compute_90", 3.1e10, 1.97e13, 1.1e13, 3e12},
+    {"gfx950", 2.4e10, 9.6e12, 6e12, 6e12},
+    {"gfx942", 1.4e10, 4.5e12, 2.8e12, 2.8e12},
+    {"gfx90a", 1.2e10, 2.1e12, 1.3e12, 1.3e12},
+    {"gfx1201", 0.8e10, 3.2e12, 2e12, 2e12},
+    {"gfx1", 0.8e10, 1.6e12, 1e12, 1e12},
+    {"host", 5e9, 8e10, 5e10, 5e10},
+    {"", 1e10, 3.2e12, 2e12, 2e12},
 };
 
 static int64_t integer_member(const json_t *json, const char *name, int64_t otherwise)
@@ -27,12 +46,15 @@ static int64_t integer_member(const json_t *json, const char *name, int64_t othe
     return value > 0 && value < 1 << 20 ? value : otherwise;
 }
 
-void mxrt_gemm_model_tile(const char *params_json, int64_t *rows, int64_t *columns)
+void mxrt_gemm_model_init(const char *params_json, mxrt_gemm_route *route)
 {
     json_t *json = json_loads(params_json, 0, NULL);
 
-    *rows = integer_member(json, "BLOCK_SIZE_M", 128);
-    *columns = integer_member(json, "BLOCK_SIZE_N", 128);
+    route->tile_rows = integer_member(json, "BLOCK_SIZE_M", 128);
+    route->tile_columns = integer_member(json, "BLOCK_SIZE_N", 128);
+    route->kind = route->main                             ? MXRT_GEMM_PREPARED
+                  : json_object_get(json, "BLOCK_SIZE_K") ? MXRT_GEMM_DIRECT
+                                                          : MXRT_GEMM_STREAMED;
     json_decref(json);
 }
 
@@ -41,6 +63,11 @@ static double ceil_div(double a, double b)
     double quotient = a / b, whole = (double)(int64_t)quotient;
 
     return whole < quotient ? whole + 1 : whole;
+}
+
+static double largest(double a, double b)
+{
+    return a > b ? a : b;
 }
 
 void mxrt_gemm_model_bytes(const mxrt_gemm_problem *problem, double *packed, double *result)
@@ -57,29 +84,55 @@ void mxrt_gemm_model_bytes(const mxrt_gemm_problem *problem, double *packed, dou
     *result = out * mx_dtype_get(problem->dtype)->bytes * (problem->accumulate ? 2 : 1);
 }
 
+static const chip *find_chip(const char *target)
+{
+    const chip *at = chips;
+
+    while (strncmp(target, at->prefix, strlen(at->prefix)))
+        at++;
+    return at;
+}
+
+static int is_fp8(mx_gemm_element element)
+{
+    return element == MX_GEMM_MXFP8_E4M3 || element == MX_GEMM_MXFP8_E5M2;
+}
+
+/* Operations a second of a unit, where a tile is large. */
+static double rate_of(const chip *c, const mxrt_gemm_problem *problem, const mxrt_gemm_route *route)
+{
+    if (route->kind != MXRT_GEMM_PREPARED)
+        return c->direct;
+    if (route->mode == MX_GEMM_EXACT)
+        return c->exact;
+    return c->fast * fp8_shares[is_fp8(problem->left.element) + is_fp8(problem->right.element)];
+}
+
 double mxrt_gemm_model_seconds(const char *target, const mxrt_gemm_problem *problem,
                                const mxrt_gemm_selection *selection, int64_t num_cu)
 {
     const mxrt_gemm_route *route = selection->route;
-    int is_rows = problem->pass == MX_GEMM_ROWS, is_direct = route->main == 0;
+    const chip *c = find_chip(target);
+    int is_rows = problem->pass == MX_GEMM_ROWS, is_prepared = route->kind == MXRT_GEMM_PREPARED;
     double groups = (double)(problem->groups > 0 ? problem->groups : 1), units = (double)num_cu;
     double rows = is_rows ? (double)problem->m / groups : (double)problem->n;
     double columns = is_rows ? (double)problem->n : (double)problem->k;
     double depth = is_rows ? (double)problem->k : (double)problem->m / groups;
     double tile_rows = (double)route->tile_rows, tile_columns = (double)route->tile_columns;
-    double tiles = groups * ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns);
+    double row_tiles = ceil_div(rows, tile_rows);
+    double rounds = ceil_div(groups * row_tiles * ceil_div(columns, tile_columns), units);
     double packed, result, workspace = (double)selection->workspace_bytes;
-    size_t i = 0;
+    double seconds = LAUNCH_SECONDS * (double)route->n_kernels, bandwidth = c->bytes * units;
 
-    while (strncmp(target, chips[i].prefix, strlen(chips[i].prefix)))
-        i++;
-    double rate = chips[i].flops * (route->mode == MX_GEMM_FAST ? FAST_RATE : 1);
-    if (is_direct)
-        rate /= 1 + DECODE_ROWS * (1 / tile_rows + 1 / tile_columns);
-    double multiply = ceil_div(tiles, units) * 2 * tile_rows * tile_columns * depth / rate;
-    double bandwidth = chips[i].bytes * units, launches = LAUNCH_SECONDS * (double)route->n_kernels;
     mxrt_gemm_model_bytes(problem, &packed, &result);
-    double prepare = is_direct ? 0 : (packed + workspace) / bandwidth;
-    double move = ((is_direct ? packed : workspace) + result) / bandwidth;
-    return launches + prepare + (multiply > move ? multiply : move);
+    if (route->kind == MXRT_GEMM_STREAMED)
+        return seconds + STREAM_SECONDS +
+               (packed * row_tiles + result) / (bandwidth * STREAM_SHARE);
+    double per_row = is_prepared ? COPY_ROWS : DECODE_ROWS;
+    double products = 2 * tile_rows * tile_columns * depth / rate_of(c, problem, route) *
+                      (1 + per_row * (1 / tile_rows + 1 / tile_columns));
+    if (is_prepared)
+        seconds += (packed + workspace) / (bandwidth * PREPARE_SHARE);
+    return seconds + largest(rounds * (TILE_SECONDS + products),
+                             ((is_prepared ? workspace : packed) + result) / bandwidth);
 }

@@ -5,20 +5,18 @@
 
 #include "runtime/gemm_table.h"
 
-/* What the first in preference must lose by before another takes its place: the estimate is coarser
- * than the order of kernels of one template. */
-#define MXRT_GEMM_MODEL_MARGIN 0.8
+/* What the first in preference must lose by before another takes its place. */
+#define MXRT_GEMM_MODEL_MARGIN 0.9
 
-/* The tile of a kernel, from the pack's params: BLOCK_SIZE_M, BLOCK_SIZE_N; 128 where they are not.
- */
-void mxrt_gemm_model_tile(const char *params_json, int64_t *rows, int64_t *columns);
+/* Sets the tile and the kind of a route whose kernels are there, from the pack's params: a tile of
+ * BLOCK_SIZE_M x BLOCK_SIZE_N, 128 where they are not; without steps before it and without
+ * BLOCK_SIZE_K, a kernel that streams. */
+void mxrt_gemm_model_init(const char *params_json, mxrt_gemm_route *route);
 
 /* Of packed operands, each read once, and of the result, which is read, too, to be added to. */
 void mxrt_gemm_model_bytes(const mxrt_gemm_problem *problem, double *packed, double *result);
 
-/* Seconds, on a chip of the target with `num_cu` units at work. Prepared routes read the packed
- * operands, write them decoded, and multiply from there; direct ones (without steps before) decode
- * in each tile, which small tiles share among few products. Rows of groups are taken as evenly
+/* Seconds, on a chip of the target with `num_cu` units at work. Rows of groups are taken as evenly
  * spread, each group padded to whole tiles, the tiles to whole rounds. */
 double mxrt_gemm_model_seconds(const char *target, const mxrt_gemm_problem *problem,
                                const mxrt_gemm_selection *selection, int64_t num_cu);

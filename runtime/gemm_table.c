@@ -95,7 +95,7 @@ static mx_status init_route(mxrt_device *device, const mxrt_candidate *from, mxr
     if (status)
         return status;
     join_codes(out);
-    mxrt_gemm_model_tile(info.params_json, &out->tile_rows, &out->tile_columns);
+    mxrt_gemm_model_init(info.params_json, out);
     return MX_OK;
 }
 

@@ -29,10 +29,20 @@ static inline mxrt_gemm_table_key mxrt_gemm_table_key_of(const mxrt_gemm_problem
                                  problem->dtype};
 }
 
+/* How a route comes to its products: from operands that its steps decode ahead into the workspace;
+ * from packed ones, decoded in each tile; or with the rows of left that a tile has in registers,
+ * while right streams past. */
+typedef enum mxrt_gemm_kind_of_route {
+    MXRT_GEMM_PREPARED = 0,
+    MXRT_GEMM_DIRECT,
+    MXRT_GEMM_STREAMED
+} mxrt_gemm_kind_of_route;
+
 /* A variant and its steps, in the order of their launches. */
 typedef struct mxrt_gemm_route {
     mx_gemm_mode mode;
     size_t n_kernels, main; /* kernels[main] is the variant itself */
+    mxrt_gemm_kind_of_route kind;
     int64_t tile_rows, tile_columns;
     char code[20]; /* the identity of all their code; "": one does not tell */
     mxrt_variant kernels[MXRT_GEMM_MAX_LAUNCHES];

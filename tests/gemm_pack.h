@@ -43,6 +43,9 @@
            POINTER("left") POINTER("left_scales") POINTER("right") POINTER("right_scales")         \
            POINTER("out") POINTER("read_offsets") POINTER("write_offsets") POINTER("status")       \
            I64("n") "," I64("k") "," NUMBER("times", "i64", times), "")
+/* Params as the model reads them: of kernels with tiles in all dimensions, and of those that stream. */
+#define TILE(m, n) "{\"BLOCK_SIZE_M\":" #m ",\"BLOCK_SIZE_N\":" #n ",\"BLOCK_SIZE_K\":128}"
+#define STREAM(m, n) "{\"BLOCK_SIZE_M\":" #m ",\"BLOCK_SIZE_N\":" #n "}"
 /* clang-format on */
 
 typedef struct gemm_row {

@@ -208,10 +208,11 @@ static const char *chosen(int64_t groups, int64_t m, int64_t n, int64_t k, mxrt_
     return info.variant;
 }
 
+#define SHORT "[{\"rule\":\"short\",\"when\":\"k <= 3072\"}]"
+
 /* What decodes all weights ahead pays for itself where many rows share them. */
 START_TEST(the_model_chooses)
 {
-#define TILE(m, n) "{\"BLOCK_SIZE_M\":" #m ",\"BLOCK_SIZE_N\":" #n "}"
     static const gemm_row rows[] = {
         {"gemm_step", "b", "b", NULL, NULL, BEFORE, 0, NULL, NULL},
         {"gemm_rows", "prepared", "p", NULL, NULL,
@@ -219,12 +220,15 @@ START_TEST(the_model_chooses)
          TILE(128, 192), NULL},
         {"gemm_rows", "large", "l", "exact", NULL, MAIN(""), 0, TILE(128, 128), NULL},
         {"gemm_rows", "small", "s", "exact", NULL, MAIN(""), 1, TILE(16, 128), NULL},
+        {"gemm_rows", "streamed", "t", "exact", SHORT, MAIN(""), 2, STREAM(16, 32), NULL},
     };
-    gemm_pack_add("sm_90a", rows, 4);
+    gemm_pack_add("sm_90a", rows, 5);
     request_open_device("plan:sm_90a");
     ck_assert_str_eq(chosen(8, 16384, 4096, 7168, MXRT_POLICY_TUNED), "prepared");
     ck_assert_str_eq(chosen(1, 8192, 8192, 8192, MXRT_POLICY_MODEL), "prepared");
-    ck_assert_str_eq(chosen(16, 136, 2880, 2880, MXRT_POLICY_MODEL), "small");
+    ck_assert_str_eq(chosen(16, 136, 2880, 2880, MXRT_POLICY_MODEL), "streamed");
+    ck_assert_str_eq(chosen(16, 1024, 2880, 2880, MXRT_POLICY_MODEL), "prepared");
+    ck_assert_str_eq(chosen(16, 136, 2880, 4096, MXRT_POLICY_MODEL), "small");
     ck_assert_ptr_null(chosen(16, 136, 2880, 2880, MXRT_POLICY_CACHED));
     ck_assert_int_eq(err.status, MX_ERR_NOT_FOUND);
 }

@@ -29,7 +29,6 @@ static void tear_down(void)
 
 /* ---- A chip without hardware ---- */
 
-#define TILE(m, n) "{\"BLOCK_SIZE_M\":" #m ",\"BLOCK_SIZE_N\":" #n "}"
 #define LARGE_WORKSPACE ",\"workspace_bytes\":\"(m + groups * n) * k\",\"before\":[\"b\"]"
 #define FEW_ROWS "[{\"rule\":\"few rows\",\"when\":\"m <= 32 * groups\"}]"
 
