@@ -20,7 +20,9 @@ typedef struct products {
     unsigned char *trusted; /* an output that is right; has_trusted says that there is one */
     unsigned char *found;
     int has_trusted;
-    void *blank; /* on the device: what out is before a check */
+    int64_t rows;    /* of out, all groups' */
+    double row_norm; /* squares of the trusted output's elements, of a row in the mean */
+    void *blank;     /* on the device: what out is before a check */
     int64_t out_bytes;
     void *workspace; /* one for all, as they run in turns */
     size_t workspace_bytes;
@@ -157,26 +159,47 @@ static mx_status run_kernel(void *kernel, mxrt_stream stream, mx_error *err)
 
 /* ---- What is right ---- */
 
+static double value_at(const products *p, const unsigned char *out, int64_t index)
+{
+    return mx_case_to_f32(p->problem->dtype, out, index);
+}
+
+static double square(double value)
+{
+    return isinf(value) ? 0 : value * value; /* sums of f16 may overflow, in all outputs alike */
+}
+
+/* Takes an output whose samples are right, unless part of it was not written. Returns whether it
+ * did. */
+static int trust(products *p)
+{
+    const int64_t *shape = p->problem->out_shape;
+    int64_t n = p->out_bytes / mx_dtype_get(p->problem->dtype)->bytes;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += square(value_at(p, p->found, i));
+    if (isnan(sum))
+        return 0;
+    memcpy(p->trusted, p->found, (size_t)p->out_bytes);
+    p->rows = shape[2] ? n / shape[2] : 0;
+    p->row_norm = p->rows ? sum / (double)p->rows : 0;
+    p->has_trusted = 1;
+    return 1;
+}
+
 /* The first row that is farther from the trusted output than two right ones can be; -1: none. */
 static int64_t find_wrong_row(const products *p, double bound)
 {
-    const gemm_problem *problem = p->problem;
-    int64_t columns = problem->out_shape[2];
-    int64_t rows = columns ? p->out_bytes / mx_dtype_get(problem->dtype)->bytes / columns : 0;
-    double whole = 0;
-    for (int64_t i = 0; i < rows * columns; i++) {
-        double value = mx_case_to_f32(problem->dtype, p->trusted, i);
-        whole += value * value;
-    }
-    for (int64_t row = 0; row < rows; row++) {
-        double off = 0, norm = rows ? whole / (double)rows : 0, own = 0;
+    int64_t columns = p->problem->out_shape[2];
+    for (int64_t row = 0; row < p->rows; row++) {
+        double off = 0, norm = 0;
         for (int64_t i = row * columns; i < (row + 1) * columns; i++) {
-            double value = mx_case_to_f32(problem->dtype, p->trusted, i);
-            double error = mx_case_to_f32(problem->dtype, p->found, i) - value;
-            own += value * value;
+            double value = value_at(p, p->trusted, i), found = value_at(p, p->found, i);
+            double error = found == value ? 0 : found - value;
+            norm += square(value);
             off += error * error;
         }
-        norm = own > norm ? own : norm;
+        norm = norm > p->row_norm ? norm : p->row_norm;
         if (!(off <= ROW_MARGIN * ROW_MARGIN * bound * bound * norm))
             return row;
     }
@@ -189,23 +212,19 @@ static mx_status compare(products *p, const tune_subject *subject, double bound,
     double error = 0;
     mx_status status =
         gemm_samples_error(&p->samples, p->problem, subject->engine->device, &error, err);
+    int64_t row = -1;
     if (status != MX_OK)
         return status;
-    if (!(error <= bound)) {
+    if (!(error <= bound))
         snprintf(why, why_bytes, "wrong values: error %.3g of sampled rows, at most %.3g is right",
                  error, bound);
-        return MX_OK;
-    }
-    if (!p->has_trusted) {
-        memcpy(p->trusted, p->found, (size_t)p->out_bytes);
-        p->has_trusted = 1;
-    }
-    /* Of itself the first one still must not have what is not finite. */
-    int64_t row = find_wrong_row(p, bound);
+    else if (p->has_trusted)
+        row = find_wrong_row(p, bound);
+    else if (!trust(p))
+        snprintf(why, why_bytes, "wrong values: the output has NaN, or is not all written");
     if (row >= 0)
         snprintf(why, why_bytes,
-                 "wrong values: row %lld of the output is not that of the first "
-                 "right variant",
+                 "wrong values: row %lld of the output is not that of the first right variant",
                  (long long)row);
     return MX_OK;
 }
