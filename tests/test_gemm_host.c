@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cases.h"
 #include "gemm_request.h"
@@ -135,6 +136,37 @@ START_TEST(special_codes)
 }
 END_TEST
 
+/* Rows and groups that lie more than 2^32 bytes apart, in memory that is mostly not there. */
+START_TEST(far_apart)
+{
+    const int64_t far = (int64_t)9 << 30;
+    const size_t reserved = (size_t)(4 * far + (1 << 24));
+    unsigned char *memory = mmap(NULL, reserved, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    unsigned char *right = memory + (1 << 20), *out = memory + 2 * far + (1 << 22);
+    float first, second;
+
+    ck_assert_ptr_ne(memory, MAP_FAILED);
+    request_make(&the, MX_GEMM_ROWS);
+    the.read_data[0] = the.read_data[1] = 0;
+    the.read_data[2] = the.read_data[3] = 2;
+    request_set(&the.left, u8, memory, 2, 2, K, 0);
+    the.left.strides[0] = far;
+    request_set(&the.right, u8, right, 3, G, N, K / 2);
+    the.right.strides[0] = far;
+    request_set(&the.out, f32, out, 2, 2, N, 0);
+    the.out.strides[0] = far / 4;
+    memset(memory, 0x38, K);
+    memset(memory + far, 0x40, K);
+    memset(right + far, 0x22, N * K / 2);
+    run_with(&the, NULL);
+    memcpy(&first, out, 4);
+    memcpy(&second, out + far + 4 * (N - 1), 4);
+    ck_assert(first == 64 && second == 128);
+    munmap(memory, reserved);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gemm_host");
@@ -143,6 +175,7 @@ int main(void)
     tcase_add_checked_fixture(tests, set_up, request_tear_down);
     tcase_add_loop_test(tests, ends_of_scales, 0, 12);
     tcase_add_loop_test(tests, special_codes, 0, 4);
+    tcase_add_test(tests, far_apart);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -137,7 +137,8 @@ static void print_row(const bench_run *run, const gemm_problem *problem, const m
     } else {
         double ms = result->times.ms;
         table_cell(run->rows, "%.3f", ms);
-        table_cell(run->rows, "%.2f", 1e-12 * per_second(gemm_problem_flops(problem), ms));
+        double tflops = 1e-12 * per_second(gemm_problem_flops(problem), ms);
+        table_cell(run->rows, tflops < 1 ? "%.4f" : "%.2f", tflops);
         table_cell(run->rows, "%.1f",
                    1e-9 * per_second((double)gemm_problem_weight_bytes(problem), ms));
         table_cell(run->rows, "%.1f",
