@@ -51,8 +51,8 @@ static const char amd_library[] =
 /* ---- Mathematics ---- */
 
 /* Of f32, in terms of mx_exp and what gen/foreign_math.c has. */
-static const char *const functions[] = {"exp",   "expm1", "log", "log2", "log10",
-                                        "log1p", "sin",   "cos", "tan",  "rsqrt"};
+static const char *const functions[] = {"exp", "expm1", "log", "log2", "log10", "log1p",
+                                        "sin", "cos",   "tan", "tanh", "sinh",  "rsqrt"};
 enum { N_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
 
 static void write_wrapper(FILE *out, const char *type, const char *prefix, const char *name,
@@ -128,13 +128,15 @@ static const char nvidia_exp[] =
 
 static void write_nvidia(FILE *out)
 {
-    static const char *const own[] = {"fabs", "floor", "ceil", "trunc", "round"};
+    static const char *const own[] = {"floor", "ceil", "trunc", "round"};
     static const char prefix[] = "__nv_";
     char callee[32];
     fputs(nvidia_exp, out);
     write_wrapper(out, "float", prefix, "exp2", "f", "llvm.nvvm.ex2.approx.f");
     write_wrapper(out, "float", prefix, "rint", "f", "llvm.rint.f32");
     write_wrapper(out, "float", prefix, "sqrt", "f", "llvm.sqrt.f32");
+    write_wrapper(out, "float", prefix, "fabs", "f", "llvm.fabs.f32");
+    write_intrinsic(out, "double", "f64", prefix, "fabs", "", "fabs");
     write_intrinsic(out, "double", "f64", prefix, "sqrt", "", "sqrt");
     write_intrinsic(out, "double", "f64", prefix, "rint", "", "rint");
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
@@ -187,7 +189,8 @@ static mx_status define_math(LLVMModuleRef module, LLVMTargetMachineRef machine,
     FILE *out = open_memstream(&text, &size_bytes);
     if (!out)
         return mx_fail(err, MX_ERR_NO_MEMORY, "out of memory");
-    fprintf(out, "%s%s%s", mxgen_foreign_logarithms, mxgen_foreign_angles, mxgen_foreign_declares);
+    fprintf(out, "%s%s%s%s", mxgen_foreign_logarithms, mxgen_foreign_exponentials,
+            mxgen_foreign_angles, mxgen_foreign_declares);
     if (input->target->kind == MXGEN_AMDGPU)
         write_amd(out);
     else

@@ -1,7 +1,7 @@
 /* Functions of the MLIR dialect math that GPUs have no instruction for, as LLVM IR: f32, fused
  * multiply-adds, no tables. The largest errors in units in the last place, against double over all
- * exponents: log 1, log2 2, log10 3, log1p and expm1 4, tan 3; sin and cos 2, of 1/2 where they are
- * smaller, up to |x| = 1e5, from where on they lose what the reduction loses.
+ * exponents: log 1, log2 2, log10 3, log1p and expm1 4, tan 3, tanh and sinh 5; sin and cos 2, of
+ * 1/2 where they are smaller, up to |x| = 1e5, from where on they lose what the reduction loses.
  *
  * log(x): x = 2^e m with m in [2/3, 4/3), and log(m) by the series of atanh, s = (m - 1) / (m + 1).
  * log1p(x) = log(u) x / (u - 1) with u = 1 + x, expm1(x) = (u - 1) x / log(u) with u = exp(x): what
@@ -78,7 +78,9 @@ const char mxgen_foreign_logarithms[] =
     "  %r = call float @llvm.fma.f32(float %e, float 0x3FD3441360000000, float %scaled)\n"
     "  %y = call float @mx_log_end(float %x, float %r)\n"
     "  ret float %y\n"
-    "}\n"
+    "}\n";
+
+const char mxgen_foreign_exponentials[] =
     "define linkonce_odr float @mx_log1p(float %x) alwaysinline {\n"
     "  %u = fadd float %x, 1.0\n"
     "  %d = fsub float %u, 1.0\n"
@@ -104,6 +106,27 @@ const char mxgen_foreign_logarithms[] =
     "  %edge = or i1 %inf, %zero\n"
     "  %b = select i1 %edge, float %d, float %a\n"
     "  ret float %b\n"
+    "}\n"
+    "define linkonce_odr float @mx_tanh(float %x) alwaysinline {\n"
+    "  %a = call float @llvm.fabs.f32(float %x)\n"
+    "  %two = fmul float %a, -2.0\n"
+    "  %t = call float @mx_expm1(float %two)\n"
+    "  %d = fadd float %t, 2.0\n"
+    "  %q = fdiv float %t, %d\n"
+    "  %y = call float @llvm.copysign.f32(float %q, float %x)\n"
+    "  ret float %y\n"
+    "}\n"
+    "define linkonce_odr float @mx_sinh(float %x) alwaysinline {\n"
+    "  %a = call float @llvm.fabs.f32(float %x)\n"
+    "  %t = call float @mx_expm1(float %a)\n"
+    "  %u = fadd float %t, 1.0\n"
+    "  %q = fdiv float %t, %u\n"
+    "  %inf = fcmp oeq float %t, 0x7FF0000000000000\n"
+    "  %r = select i1 %inf, float %t, float %q\n"
+    "  %sum = fadd float %t, %r\n"
+    "  %h = fmul float %sum, 0.5\n"
+    "  %y = call float @llvm.copysign.f32(float %h, float %x)\n"
+    "  ret float %y\n"
     "}\n";
 
 const char mxgen_foreign_angles[] =
@@ -159,4 +182,6 @@ const char mxgen_foreign_angles[] =
 const char mxgen_foreign_declares[] = "declare float @llvm.fma.f32(float, float, float)\n"
                                       "declare float @llvm.rint.f32(float)\n"
                                       "declare float @llvm.sqrt.f32(float)\n"
+                                      "declare float @llvm.fabs.f32(float)\n"
+                                      "declare float @llvm.copysign.f32(float, float)\n"
                                       "declare i32 @llvm.fptosi.sat.i32.f32(float)\n";

@@ -185,12 +185,13 @@ static const struct {
     double limit;
     int of_one;
 } mathematics[] = {
-    {"exp", exp, -87, 1, 0.68f, 2, 0},          {"exp2", exp2, -126, 1, 0.98f, 2, 0},
-    {"expm1", expm1_of, -17, 1, 0.13f, 4, 0},   {"log", log, 1e-42f, 2.2f, 0, 2, 0},
-    {"log2", log2, 0.5f, 1, 0.0123f, 2, 0},     {"log10", log10, 1e-3f, 1.07f, 0, 3, 0},
-    {"log1p", log1p, 1e-8f, 1.2f, 0, 4, 0},     {"sin", sin, -99999, 1, 781.3f, 2, 1},
-    {"cos", cos, -8, 1, 0.0625f, 2, 1},         {"tanh", tanh, -9, 1, 0.07f, 8, 0},
-    {"rsqrt", rsqrt_of, 1e-30f, 1.7f, 0, 2, 0}, {"ceil", ceil, -3, 1, 0.03f, 0, 0},
+    {"exp", exp, -87, 1, 0.68f, 2, 0},        {"exp2", exp2, -126, 1, 0.98f, 2, 0},
+    {"expm1", expm1_of, -17, 1, 0.13f, 4, 0}, {"log", log, 1e-42f, 2.2f, 0, 2, 0},
+    {"log2", log2, 0.5f, 1, 0.0123f, 2, 0},   {"log10", log10, 1e-3f, 1.07f, 0, 3, 0},
+    {"log1p", log1p, 1e-8f, 1.2f, 0, 4, 0},   {"sin", sin, -99999, 1, 781.3f, 2, 1},
+    {"cos", cos, -8, 1, 0.0625f, 2, 1},       {"tanh", tanh, 1e-6f, 1.07f, 0, 5, 0},
+    {"sinh", sinh, -9, 1, 0.07f, 5, 0},       {"rsqrt", rsqrt_of, 1e-30f, 1.7f, 0, 2, 0},
+    {"ceil", ceil, -3, 1, 0.03f, 0, 0},
 };
 enum { N_MATHEMATICS = sizeof(mathematics) / sizeof(mathematics[0]), N_VALUES = 256 };
 

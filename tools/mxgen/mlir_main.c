@@ -135,14 +135,15 @@ typedef struct lowering {
 static char *pipeline_of(const lowering *l, bool in_gpu_module)
 {
     static const char begin[] = "expand-strided-metadata,lower-affine,convert-vector-to-scf,"
-                                "convert-scf-to-cf,math-expand-ops{ops=tanh,sinh,cosh,asinh,acosh,"
-                                "atanh},arith-expand";
+                                "convert-scf-to-cf,math-expand-ops{ops=cosh,asinh,acosh,atanh},"
+                                "arith-expand";
     /* Transfers of vectors to and from memory; what is in shared memory, whose address space this
      * pass does not know, becomes loads and stores here, too. */
     static const char vectors[] = ",math-extend-to-supported-types{extra-types=f16},"
                                   "convert-vector-to-llvm";
     static const char outside[] =
-        "convert-math-to-llvm,convert-vector-to-llvm,convert-index-to-llvm,"
+        "math-expand-ops{ops=tanh,sinh},convert-math-to-llvm,convert-vector-to-llvm,convert-index-"
+        "to-llvm,"
         "finalize-memref-to-llvm,convert-arith-to-llvm,convert-ub-to-llvm,"
         "convert-cf-to-llvm,convert-func-to-llvm";
     bool is_amd = !strcmp(l->kind, "amdgpu");

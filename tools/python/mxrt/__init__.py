@@ -110,7 +110,9 @@ def ocp_quantize(x, format, axis=-1, profile="alto", **options):
     te-rocm, rceil, a8) presets the options of mxgen/ocp.h, which can be given by name: scale_rule,
     rounding, seed, zero_byte, min_byte, min_amax, plus_zero, nan_scale, overflow, two_d, hadamard.
     """
-    side, x = _side(x)
+    if isinstance(x, _Tensor):
+        return _torch.ocp_quantize(x, format, axis, _formats.ocp_options(profile, **options))
+    side, x = _numpy_side(x)
     return side.ocp_quantize(x, format, axis, _formats.ocp_options(profile, **options))
 
 

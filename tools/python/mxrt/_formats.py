@@ -75,10 +75,9 @@ def _number(name, value):
 
 def ocp_options(profile="alto", **changes):
     """The options of a profile, with changes."""
-    options = choose(OCP_PROFILES, profile, "profile")
-    if not changes:
-        return options
-    options = list(options)
+    if not changes and type(profile) is str and profile in OCP_PROFILES:
+        return OCP_PROFILES[profile]
+    options = list(choose(OCP_PROFILES, profile, "profile"))
     for name, value in changes.items():
         if name not in FIELDS:
             raise TypeError(f"{name} is no option; there are {', '.join(FIELDS)}")

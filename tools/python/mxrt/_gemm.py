@@ -217,7 +217,11 @@ def _padded(x, offsets):
     # As many rows as the groups may need, so that nothing waits for the offsets.
     n_rows = (x.shape[0] + (offsets.shape[0] - 1) * (_PAD - 1) + _PAD - 1) // _PAD * _PAD
     row = torch.arange(x.shape[0], device=x.device)
-    group = torch.searchsorted(offsets[1:], row, right=True)
+    if torch.compiler.is_compiling():
+        # torch's compiler makes wrong code of searchsorted (2.11, CUDA), and none that is slow of this.
+        group = (row[:, None] >= offsets[None, 1:]).sum(1)
+    else:
+        group = torch.searchsorted(offsets[1:], row, right=True)
     # Rows that no group owns go to one that is cut off.
     owned = (group < offsets.shape[0] - 1) & (row >= offsets[0])
     group = group.clamp(max=offsets.shape[0] - 2)
