@@ -508,6 +508,17 @@ mx_status mxrt_expr_compile(const char *text, const char *const *names, size_t n
     return status;
 }
 
+size_t mxrt_expr_zero_divisor(const mxrt_expr *expr)
+{
+    for (size_t i = 0; i < expr->n_code; i++) {
+        const expr_insn *insn = &expr->code[i];
+        if ((insn->op == OP_DIV || insn->op == OP_MOD || insn->op == OP_CEIL_DIV) &&
+            insn->operand == OPERAND_CONST && !insn->value)
+            return insn->column;
+    }
+    return 0;
+}
+
 void mxrt_expr_free(mxrt_expr *expr)
 {
     free(expr);

@@ -22,6 +22,10 @@ void mxrt_expr_free(mxrt_expr *expr);
  * and division by zero are MX_ERR_INVALID, with the text and the column of the operator. */
 mx_status mxrt_expr_eval(const mxrt_expr *expr, const int64_t *values, int64_t *out, mx_error *err);
 
+/* The column of a division by the constant 0, for tools that look at expressions before they are
+ * used; 0 if there is none. */
+size_t mxrt_expr_zero_divisor(const mxrt_expr *expr);
+
 /* The text that was compiled; lives as long as the expression. */
 const char *mxrt_expr_text(const mxrt_expr *expr);
 

@@ -12,11 +12,15 @@
 
 enum { MOST_WORDS = 32 };
 
-static mx_status check_form(const json_t *check, const char *json_path, mx_error *err)
+mx_status judge_check(const json_t *check, const char *json_path, mx_error *err)
 {
     const json_t *command = json_object_get(check, "command"), *word;
+    const json_t *args = json_object_get(check, "args");
     size_t n = json_array_size(command), i;
-    if (!json_is_object(check))
+    const char *name;
+    json_t *value;
+    if (!json_is_object(check) || !command || (args && !json_is_object(args)) ||
+        json_object_size(check) != (args ? 2u : 1u))
         return mx_fail(err, MX_ERR_INVALID,
                        "%s: \"check\" must be {\"command\": [PROGRAM, ARGUMENT..], \"args\": {..}}",
                        json_path);
@@ -28,6 +32,12 @@ static mx_status check_form(const json_t *check, const char *json_path, mx_error
     {
         if (!json_is_string(word))
             return mx_fail(err, MX_ERR_INVALID, "%s: check: command[%zu] is no text", json_path, i);
+    }
+    json_object_foreach((json_t *)args, name, value)
+    {
+        if (!json_is_number(value))
+            return mx_fail(err, MX_ERR_INVALID, "%s: check: argument %s is no number", json_path,
+                           name);
     }
     return MX_OK;
 }
@@ -43,7 +53,7 @@ mx_status judge_read(const char *json_path, json_t **check, mx_error *err)
                        why.text);
     json_t *found = json_incref(json_object_get(file, "check"));
     json_decref(file);
-    mx_status status = found ? check_form(found, json_path, err)
+    mx_status status = found ? judge_check(found, json_path, err)
                              : mx_fail(err, MX_ERR_INVALID, "%s has no \"check\"", json_path);
     if (status == MX_OK)
         *check = found;
@@ -121,7 +131,7 @@ mx_status judge_run(const json_t *check, const char *json_path, const json_t *ar
                     const char *variant, const judge_memory *memory, size_t n, mx_error *err)
 {
     mxgen_scratch scratch = {""};
-    mx_status status = check_form(check, json_path, err);
+    mx_status status = judge_check(check, json_path, err);
     if (status == MX_OK)
         status = mxgen_scratch_create(&scratch, err);
     if (status == MX_OK)

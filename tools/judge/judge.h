@@ -18,6 +18,9 @@ typedef struct judge_memory {
  */
 mx_status judge_read(const char *json_path, json_t **check, mx_error *err);
 
+/* Whether "check" has the form that it must have. */
+mx_status judge_check(const json_t *check, const char *json_path, mx_error *err);
+
 /* Runs the command of `check` in a folder with args.json (`args` and the variant's name), and
  * NAME.in and NAME.out of each memory. Words that are names of files beside FILE.json become their
  * paths. A status other than 0 is MX_ERR_INVALID, with what the command printed. */

@@ -10,6 +10,7 @@
 #include <mxgen/error.h>
 
 #include "gen/target.h"
+#include "kernel_form.h"
 #include "runtime/expr.h"
 
 enum { MOST_FILE_BYTES = 64 << 20 };
@@ -78,12 +79,7 @@ static mx_status find_language(kernel_file *file, mx_error *err)
 
 static mx_status read_json(kernel_file *file, mx_error *err)
 {
-    static const char *const keys[] = {"kernel",  "symbol", "targets",   "params",
-                                       "applies", "rules",  "args",      "grid",
-                                       "block",   "cost",   "lds_bytes", "check"};
     json_error_t why;
-    const char *key;
-    json_t *value;
     char *text = NULL;
     size_t size_bytes;
     mx_status status = read_file(file->json_path, &text, &size_bytes, err);
@@ -100,20 +96,7 @@ static mx_status read_json(kernel_file *file, mx_error *err)
     if (!file->json)
         return mx_fail(err, MX_ERR_INVALID, "%s:%d:%d: %s", file->json_path, why.line, why.column,
                        why.text);
-    if (!json_is_object(file->json))
-        return mx_fail(err, MX_ERR_INVALID, "%s: not an object", file->json_path);
-    json_object_foreach(file->json, key, value)
-    {
-        size_t i = 0;
-        while (i < sizeof(keys) / sizeof(keys[0]) && strcmp(key, keys[i]))
-            i++;
-        if (i == sizeof(keys) / sizeof(keys[0]))
-            return mx_fail(err, MX_ERR_INVALID,
-                           "%s: unknown key \"%s\"; there are kernel, symbol, targets, params, "
-                           "applies, rules, args, grid, block, lds_bytes, cost, check",
-                           file->json_path, key);
-    }
-    return MX_OK;
+    return kernel_form_check(file->json_path, file->json, err);
 }
 
 /* ---- Parameters ---- */
@@ -211,9 +194,10 @@ static mx_status add_values(const kernel_file *file, kernel_param *param, const 
 static mx_status add_param(kernel_file *file, const char *name, size_t length, mx_error *err)
 {
     if (!length || name_length(name) != length)
-        return mx_fail(err, MX_ERR_INVALID,
-                       "\"%s\" is no name of a parameter: letters, digits and _, a letter first",
-                       name);
+        return mx_fail(
+            err, MX_ERR_INVALID,
+            "%s: \"%s\" is no name of a parameter: letters, digits and _, a letter first",
+            file->json_path ? file->json_path : file->path, name);
     if (file->n_params == KERNEL_MOST_PARAMS)
         return mx_fail(err, MX_ERR_INVALID, "%s has more than %d parameters", file->path,
                        KERNEL_MOST_PARAMS);
@@ -398,11 +382,12 @@ static mx_status eval_rules(const kernel_file *file, mxrt_expr *const *rules, si
     return MX_OK;
 }
 
+/* Of a rule that is a number, that number says as much as its text would. */
 static const char *rule_text(const kernel_file *file, size_t index, const char *key)
 {
     const json_t *rule = json_array_get(json_object_get(file->json, "applies"), index);
-    const char *text = json_string_value(json_object_get(rule, key));
-    return text ? text : "";
+    const json_t *value = json_object_get(rule, key);
+    return json_is_string(value) ? json_string_value(value) : json_integer_value(value) ? "1" : "0";
 }
 
 static mx_status compile_rules(const kernel_file *file, mxrt_expr **rules, size_t *n_rules,
@@ -412,10 +397,6 @@ static mx_status compile_rules(const kernel_file *file, mxrt_expr **rules, size_
     const char *names[VAR_COUNT];
     mx_error reason;
     name_variables(file, names);
-    if (json && (!json_is_array(json) || json_array_size(json) > 64))
-        return mx_fail(err, MX_ERR_INVALID,
-                       "%s: \"applies\" must be a list of {\"rule\", \"when\"}, at most 64",
-                       file->json_path);
     for (*n_rules = 0; *n_rules < json_array_size(json); (*n_rules)++) {
         if (mxrt_expr_compile(rule_text(file, *n_rules, "when"), names, VAR_COUNT, &rules[*n_rules],
                               &reason))

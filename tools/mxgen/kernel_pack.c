@@ -34,6 +34,18 @@ static mx_status fail_memory(mx_error *err)
 
 /* ---- Work ---- */
 
+static mx_status check_shared(const kernel_pack *w, const variant *v, bool is_given, mx_error *err)
+{
+    const mxgen_target *target = v->target;
+    int most =
+        target->lds_large_bytes > target->lds_bytes ? target->lds_large_bytes : target->lds_bytes;
+    if (target->kind == MXGEN_HOST || v->launch.shared_bytes <= most)
+        return MX_OK;
+    return mx_fail(err, MX_ERR_INVALID, "%s: %lld bytes of shared memory; a workgroup of %s has %d",
+                   is_given ? "--lds" : w->file->json_path, (long long)v->launch.shared_bytes,
+                   target->name, most);
+}
+
 static mx_status ready(kernel_pack *w, size_t index, mxgen_stage stage, mx_error *err)
 {
     variant *v = &w->variants[index];
@@ -48,6 +60,8 @@ static mx_status ready(kernel_pack *w, size_t index, mxgen_stage stage, mx_error
     if (shared && v->launch.shared_bytes)
         return mx_fail(err, MX_ERR_INVALID, "--lds: %s has \"lds_bytes\"", w->file->json_path);
     v->launch.shared_bytes += shared;
+    if ((status = check_shared(w, v, shared != 0, err)) != MX_OK)
+        return status;
     job->input = (mxgen_foreign_input){
         .target = v->target,
         .label = w->file->path,
