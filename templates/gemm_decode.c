@@ -3,10 +3,10 @@
 enum { NAN_SCALE = 255 };
 
 /* How far a scale may be below its row's reference. MXFP4: what E5M2 holds. MXFP8 in a byte: a
- * block whose largest number is 2^(LARGE + SPREAD) or more, which quantisation makes of all but
- * zeros, then loses at most 2^-12 of it, and what f16 holds is enough on the way. bf16: products of
- * two elements stay normal f32 numbers. */
-enum { FP4_SPREAD = 26, E4M3_SPREAD = 6, E5M2_SPREAD = 8, BF16_SPREAD = 60 };
+ * block with a number that is large even then (has_large), as quantisation makes of all but zeros,
+ * loses at most 2^-11 of its largest; E5M2 would go further, but f16 on the way has no smaller
+ * factor. bf16: products of two elements stay normal f32 numbers. */
+enum { FP4_SPREAD = 26, E4M3_SPREAD = 7, E5M2_SPREAD = 14, BF16_SPREAD = 60 };
 
 static int spread_of(const gemm_block *block)
 {
@@ -194,11 +194,11 @@ static void keep_specials(mxe *e, const fp8_form *form, const mxe_value *in, mxe
     }
 }
 
-/* Whether words have a number of at least 2^2 (E4M3) or 2^-5 (E5M2): the grid of numbers next to
- * zero is 2^-11 of that. */
+/* Whether words have a number of at least 2 (E4M3) or 2^-5 (E5M2): the grid of numbers next to zero
+ * is 2^-10 of that, or less. */
 static mxe_value has_large(mxe *e, bool is_e5m2, const mxe_var *words)
 {
-    uint32_t up = (0x80u - (is_e5m2 ? 10 << 2 : 9 << 3)) * 0x01010101u;
+    uint32_t up = (0x80u - (is_e5m2 ? 10 << 2 : 8 << 3)) * 0x01010101u;
     mxe_value all = mxe_i32(e, 0);
     for (int i = 0; i < 8; i++) {
         mxe_value magnitudes = mxe_and(e, mxe_var_get(e, words[i]), word(e, 0x7f7f7f7f));

@@ -9,7 +9,7 @@
  *
  * Rows are scaled: an element is stored as value * 2^(bias - reference of its row). That leaves it
  * exact unless the row's scales are too far apart, or too near the ends of their range; MXFP8 kept
- * in a byte may lose what is below 2^-12 of its block's largest. A strip with an element that lost
+ * in a byte may lose what is below 2^-11 of its block's largest. A strip with an element that lost
  * more is flagged, and the references of its rows are zero.
  *
  *   left pieces, right pieces, slack (copies of whole tiles run over the last strip),

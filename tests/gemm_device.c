@@ -211,7 +211,8 @@ gemm_verdict gemm_case_run(mxrt_device *device, const gemm_case *c, const gemm_k
     memset(out, 0, sizeof(*out));
     if (c->flags & GEMM_ACCUMULATE && kind->dtype == MX_DTYPE_F16)
         return GEMM_NOT_APPLICABLE;
-    if (c->values == GEMM_VALUES_SPREAD && kind->dtype == MX_DTYPE_F16)
+    if ((c->values == GEMM_VALUES_SPREAD || c->values == GEMM_VALUES_OPPOSED_NEAR) &&
+        kind->dtype == MX_DTYPE_F16)
         return GEMM_NOT_APPLICABLE; /* its range does not hold the results */
     if (!gemm_run_init(&r, device, c, kind)) {
         gemm_run_finish(&r);

@@ -25,6 +25,7 @@ static const gemm_case cases[] = {
     {"positive", ROWS, 2, {40, 90}, 128, 1024, 0, 0, GEMM_VALUES_POSITIVE},
     {"spread", ROWS, 3, {33, 64, 7}, 136, 512, 0, 0, GEMM_VALUES_SPREAD},
     {"opposed", ROWS, 2, {65, 30}, 80, 640, 0, 0, GEMM_VALUES_OPPOSED},
+    {"near", ROWS, 2, {40, 70}, 96, 512, 0, 0, GEMM_VALUES_OPPOSED_NEAR},
     {"tails", ROWS, 3, {300, 0, 20}, 270, 416, 0, 0, GEMM_VALUES_SIGNED},
     {"no groups", ROWS, 0, {0}, 24, 64, GEMM_UNOWNED, 0, GEMM_VALUES_SIGNED},
     {"empty groups", ROWS, 3, {0, 0, 0}, 24, 64, 0, 0, GEMM_VALUES_SIGNED},
@@ -69,6 +70,7 @@ static const gemm_case cases[] = {
     {"positive", COLS, 2, {512, 1024}, 72, 100, 0, 0, GEMM_VALUES_POSITIVE},
     {"spread", COLS, 3, {128, 512, 256}, 64, 136, 0, 0, GEMM_VALUES_SPREAD},
     {"opposed", COLS, 2, {640, 128}, 80, 65, 0, 0, GEMM_VALUES_OPPOSED},
+    {"near", COLS, 2, {384, 256}, 72, 96, 0, 0, GEMM_VALUES_OPPOSED_NEAR},
     {"tails", COLS, 3, {416, 0, 160}, 270, 300, 0, 0, GEMM_VALUES_SIGNED},
     {"empty groups", COLS, 3, {0, 0, 0}, 24, 40, 0, 0, GEMM_VALUES_SIGNED},
     {"padded", COLS, 4, {100, 0, 130, 1}, 64, 48, GEMM_PADDED, 0, GEMM_VALUES_SIGNED},
@@ -94,7 +96,8 @@ const gemm_case *gemm_case_at(size_t index)
 
 const char *gemm_values_name(gemm_values values)
 {
-    static const char *const names[] = {"signed", "positive", "spread", "opposed", "integers"};
+    static const char *const names[] = {"signed",  "positive", "spread",
+                                        "opposed", "integers", "opposed near"};
     return (unsigned)values < GEMM_VALUES_COUNT ? names[values] : "unknown";
 }
 
@@ -171,6 +174,8 @@ static int scale_exponent(gemm_values values, int is_right, int along, uint64_t 
         return random_below(state, 101) - 50;
     if (values == GEMM_VALUES_OPPOSED)
         return (is_right ? -along : along) + random_below(state, 5) - 2;
+    if (values == GEMM_VALUES_OPPOSED_NEAR)
+        return is_right ? -(along & 7) : along & 7;
     return values == GEMM_VALUES_INTEGERS ? 0 : random_below(state, 7) - 3;
 }
 
@@ -181,9 +186,10 @@ static unsigned random_code(mx_gemm_element element, gemm_values values, uint64_
         if (values == GEMM_VALUES_INTEGERS)
             return integer_code(element, random_below(state, 5) - 2);
         /* Of FP8 the middle of the range, so that no single number rules a sum. */
+        unsigned up = values == GEMM_VALUES_OPPOSED_NEAR ? 0x3c : 0;
         code = element == MX_GEMM_MXFP4        ? (unsigned)random_below(state, 16)
-               : element == MX_GEMM_MXFP8_E4M3 ? (unsigned)random_below(state, 32) + 0x20
-                                               : (unsigned)random_below(state, 16) + 0x34;
+               : element == MX_GEMM_MXFP8_E4M3 ? (unsigned)random_below(state, 32) + 0x20 + up
+                                               : (unsigned)random_below(state, 16) + 0x34 + up;
         if (element != MX_GEMM_MXFP4)
             code |= random_below(state, 2) ? 0x80 : 0;
         if (values == GEMM_VALUES_POSITIVE)
@@ -211,6 +217,8 @@ static void fill_block(const gemm_operand *o, gemm_values values, int is_right, 
             continue;
         }
         unsigned code = random_code(o->element, values, state);
+        if (i == 0 && values == GEMM_VALUES_OPPOSED_NEAR)
+            code = o->element == MX_GEMM_MXFP4 ? 7 : 0x7a;
         to[i] = ldexp(element_value(o->element, code), exponent);
         set_code(o, group, row, block * BLOCK + i, code);
     }

@@ -14,6 +14,7 @@ typedef enum gemm_values {
     GEMM_VALUES_SPREAD,   /* scales 2^-50 .. 2^50, each block its own */
     GEMM_VALUES_OPPOSED,  /* left's small blocks, down to 2^-100, meet right's large ones */
     GEMM_VALUES_INTEGERS, /* -2 .. 2: the sums are exact */
+    GEMM_VALUES_OPPOSED_NEAR, /* by up to 2^7; blocks have the numbers that quantisation makes */
     GEMM_VALUES_COUNT
 } gemm_values;
 
