@@ -529,6 +529,15 @@ const char *mxrt_expr_text(const mxrt_expr *expr)
     return expr->text;
 }
 
+int mxrt_expr_reads(const mxrt_expr *expr, size_t variable)
+{
+    for (size_t i = 0; i < expr->n_code; i++) {
+        if (expr->code[i].operand == OPERAND_VAR && expr->code[i].value == (int64_t)variable)
+            return 1;
+    }
+    return 0;
+}
+
 /* ---- Evaluation ---- */
 
 static mx_status eval_fail(const mxrt_expr *expr, const expr_insn *insn, fault f, mx_error *err)

@@ -26,6 +26,9 @@ mx_status mxrt_expr_eval(const mxrt_expr *expr, const int64_t *values, int64_t *
  * used; 0 if there is none. */
 size_t mxrt_expr_zero_divisor(const mxrt_expr *expr);
 
+/* Whether the value depends on values[variable], for any of the others. */
+int mxrt_expr_reads(const mxrt_expr *expr, size_t variable);
+
 /* The text that was compiled; lives as long as the expression. */
 const char *mxrt_expr_text(const mxrt_expr *expr);
 

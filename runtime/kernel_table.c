@@ -53,6 +53,31 @@ static void read_info(mxrt_variant *variant)
     json_decref(info);
 }
 
+static int reads_seed(const mxrt_expr *expr)
+{
+    return mxrt_expr_reads(expr, MXRT_VAR_SEED_LOW) || mxrt_expr_reads(expr, MXRT_VAR_SEED_HIGH);
+}
+
+static void find_seed(mxrt_variant *variant)
+{
+    const mxrt_pack_launch *launch = variant->launch;
+
+    _Static_assert(MXPACK_MAX_ARGS <= 64, "an argument is a bit");
+    variant->seed_args = 0;
+    variant->seed_decides = 0;
+    if (launch->family != MXRT_PACK_BLOCKS) /* numbers are those of other variables there */
+        return;
+    variant->seed_decides = reads_seed(launch->lds_bytes);
+    for (size_t i = 0; i < launch->n_args; i++) {
+        if (launch->args[i].value && reads_seed(launch->args[i].value))
+            variant->seed_args |= UINT64_C(1) << i;
+    }
+    for (int i = 0; i < 3; i++)
+        variant->seed_decides |= reads_seed(launch->grid[i]) || reads_seed(launch->block[i]);
+    for (size_t i = 0; i < launch->n_rules; i++)
+        variant->seed_decides |= reads_seed(launch->rules[i].when);
+}
+
 mx_status mxrt_variant_init(mxrt_device *device, const mxrt_pack *pack, size_t index,
                             mxrt_variant *out, mx_error *err)
 {
@@ -62,6 +87,7 @@ mx_status mxrt_variant_init(mxrt_device *device, const mxrt_pack *pack, size_t i
     out->pack = pack;
     out->layout = mxrt_pack_key_of(pack, index)->layout;
     out->launch = mxrt_pack_launch_of(pack, index);
+    find_seed(out);
     for (size_t i = 0; i < out->launch->n_args; i++)
         out->arg_offsets[i] = out->launch->args[i].offset_bytes;
     if ((status = mxrt_pack_variant(pack, index, &out->info, err)) ||
@@ -197,7 +223,7 @@ static mx_status init_variants(mxrt_device *device, const mxrt_candidate *candid
         else if (status)
             return mx_fail(err, status, "%s", reason.message);
         else
-            table->n_variants++;
+            table->seed_decides |= table->variants[table->n_variants++].seed_decides;
     }
     if (!table->n_variants && lost.last)
         return mx_fail(err, lost.first.status, "%s", lost.first.message);

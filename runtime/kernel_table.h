@@ -29,6 +29,9 @@ typedef struct mxrt_variant {
     char code[20]; /* the identity of its code, as the pack's info tells; "": it does not */
     uint16_t arg_offsets[MXPACK_MAX_ARGS];
     uint16_t rule_ids[MXRT_PACK_MAX_RULES]; /* equal conditions have equal numbers */
+    uint64_t seed_args;                     /* a bit for each argument that depends on the seed */
+    int seed_decides; /* the seed decides whether or how large it is launched, as no kernel of ours
+                         has it */
 } mxrt_variant;
 
 /* A variant with its launch evaluated; variant NULL: none. */
@@ -48,6 +51,7 @@ typedef struct mxrt_kernel_table {
     mxrt_variant *variants; /* in order of preference */
     uint32_t *by_name;      /* their indices in the order of names */
     size_t n_rules;         /* numbers in rule_ids are below */
+    int seed_decides;       /* of any variant */
     mxrt_model_chip chip;
     _Atomic(mxrt_tuned *) tuned; /* NULL: nothing is used */
     mxrt_select_cache *cache;
@@ -97,7 +101,10 @@ void mxrt_selection_args(const mxrt_selection *selection, const void *const *buf
 mxrt_select_cache *mxrt_select_cache_create(void);
 void mxrt_select_cache_destroy(mxrt_select_cache *cache);
 
-/* Fills *out and returns 1 if the same values were stored; else *out may hold anything. Any number
+/* Seeds change with every call and choose nothing: the table looks up and stores values without
+ * them, and evaluates what depends on them again.
+ *
+ * Fills *out and returns 1 if the same values were stored; else *out may hold anything. Any number
  * of threads may look up and store at once; none waits for another. `variants` must be the same
  * array in all calls. */
 int mxrt_select_cache_find(mxrt_select_cache *cache, const mxrt_variant *variants,

@@ -135,28 +135,38 @@ static mx_status eval_shape(const mxrt_variant *variant, const int64_t *values, 
     return MX_OK;
 }
 
+static mx_status eval_arg(const mxrt_variant *variant, size_t index, const int64_t *values,
+                          mxrt_selection *out, mx_error *err)
+{
+    const mxrt_pack_arg *arg = &variant->launch->args[index];
+    range limits = {arg->name, INT64_MIN, INT64_MAX};
+    mx_status status;
+
+    out->args[index] = 0;
+    if (arg->kind == MXRT_ARG_POINTER)
+        return MX_OK;
+    if (arg->kind == MXRT_ARG_I32) {
+        limits.least = INT32_MIN;
+        limits.most = INT32_MAX;
+    }
+    if ((status = eval_in_range(variant, arg->value, values, &limits, &out->args[index], err)))
+        return status;
+    if (arg->kind == MXRT_ARG_F32) {
+        float number = (float)out->args[index];
+        uint32_t bits;
+        memcpy(&bits, &number, sizeof(bits));
+        out->args[index] = bits;
+    }
+    return MX_OK;
+}
+
 static mx_status eval_args(const mxrt_variant *variant, const int64_t *values, mxrt_selection *out,
                            mx_error *err)
 {
     for (size_t i = 0; i < variant->launch->n_args; i++) {
-        const mxrt_pack_arg *arg = &variant->launch->args[i];
-        range limits = {arg->name, INT64_MIN, INT64_MAX};
-        mx_status status;
-        out->args[i] = 0;
-        if (arg->kind == MXRT_ARG_POINTER)
-            continue;
-        if (arg->kind == MXRT_ARG_I32) {
-            limits.least = INT32_MIN;
-            limits.most = INT32_MAX;
-        }
-        if ((status = eval_in_range(variant, arg->value, values, &limits, &out->args[i], err)))
+        mx_status status = eval_arg(variant, i, values, out, err);
+        if (status)
             return status;
-        if (arg->kind == MXRT_ARG_F32) {
-            float number = (float)out->args[i];
-            uint32_t bits;
-            memcpy(&bits, &number, sizeof(bits));
-            out->args[i] = bits;
-        }
     }
     return MX_OK;
 }
@@ -408,16 +418,40 @@ mx_status mxrt_select_by_policy(const mxrt_kernel_table *table, mxrt_policy poli
     return MX_OK;
 }
 
+/* The values that a choice is remembered by; `without` is room for those without a seed. */
+static const int64_t *remembered_by(const mxrt_kernel_table *table, const int64_t *values,
+                                    int64_t without[MXRT_VAR_COUNT])
+{
+    if (table->seed_decides || !(values[MXRT_VAR_SEED_LOW] | values[MXRT_VAR_SEED_HIGH]))
+        return values;
+    memcpy(without, values, MXRT_VAR_COUNT * sizeof(*values));
+    without[MXRT_VAR_SEED_LOW] = without[MXRT_VAR_SEED_HIGH] = 0;
+    return without;
+}
+
+/* Makes a remembered choice one for this call's seed. */
+static mx_status eval_seed_args(const int64_t *values, mxrt_selection *out)
+{
+    mx_status status = MX_OK;
+
+    for (uint64_t left = out->variant->seed_args; left && !status; left &= left - 1)
+        status = eval_arg(out->variant, (size_t)__builtin_ctzll(left), values, out, NULL);
+    return status;
+}
+
 mx_status mxrt_select_best(const mxrt_kernel_table *table, const int64_t values[MXRT_VAR_COUNT],
                            mxrt_selection *out, mx_error *err)
 {
+    int64_t without[MXRT_VAR_COUNT];
+    const int64_t *key = remembered_by(table, values, without);
     mx_status status;
 
-    if (mxrt_select_cache_find(table->cache, table->variants, values, out))
+    if (mxrt_select_cache_find(table->cache, table->variants, key, out) &&
+        !eval_seed_args(values, out))
         return MX_OK;
     uint64_t age = mxrt_select_cache_age(table->cache);
     if (!(status = mxrt_select_by_policy(table, MXRT_POLICY_TUNED, values, out, NULL, err)))
-        mxrt_select_cache_store(table->cache, table->variants, values, out, age);
+        mxrt_select_cache_store(table->cache, table->variants, key, out, age);
     return status;
 }
 
