@@ -16,6 +16,7 @@ typedef struct mx_shape {
     mxe_value part; /* i32; constant 0 for one lane */
     /* OCP formats: */
     bool options;       /* all of mx_ocp_options, not only those that cost nothing */
+    mxe_value rotates;  /* i1, uniform: elements are rotated; NULL ref: by the argument hadamard */
     bool hardware;      /* by the target's own conversions, where it has them */
     mxe_value position; /* i64: elements before the lane's first in the padded data, by 4 */
     mxe_value amax;     /* i32: what mx_largest has of the rest of the tile; or NULL ref */

@@ -58,23 +58,15 @@ typedef struct place {
     mxe_value block, row, column; /* i64: the block's */
 } place;
 
-/* Sum of coordinate * stride over the row dimensions, in elements, for x and y. */
+/* Where a row begins, in elements, for x and y. */
 static void row_offsets(mxe *e, const plan *p, mxe_value row, mxe_value *x, mxe_value *y)
 {
     mxe_type type = p->index_bits == 32 ? MXE_I32 : MXE_I64;
-    mxe_value index = mxe_zext(e, row, type);
     *x = *y = mxe_i64(e, 0);
-    for (int k = 0; k < p->dims; k++) {
-        mxe_value size = mxe_zext(e, mx_dim_param(e, "size", k), type);
-        mxe_value stride = mxe_zext(e, mx_dim_param(e, "row_stride", k), type);
-        mxe_value above = mxe_udiv(e, index, stride);
-        mxe_value turns = mxe_udiv(e, above, size);
-        mxe_value at = mxe_zext(e, mxe_sub(e, above, mxe_mul(e, turns, size)), MXE_I64);
-        if (p->key.op != MX_OP_FROM)
-            *x = mxe_add(e, *x, mxe_mul(e, at, mx_dim_param(e, "x_stride", k)));
-        if (p->key.op != MX_OP_TO)
-            *y = mxe_add(e, *y, mxe_mul(e, at, mx_dim_param(e, "y_stride", k)));
-    }
+    if (p->key.op != MX_OP_FROM)
+        *x = mx_row_offset(e, "x_stride", p->dims, type, row);
+    if (p->key.op != MX_OP_TO)
+        *y = mx_row_offset(e, "y_stride", p->dims, type, row);
 }
 
 typedef struct step {

@@ -152,6 +152,20 @@ mxe_value mx_dim_param(mxe *e, const char *stem, int dim)
     return mxe_param(e, name);
 }
 
+mxe_value mx_row_offset(mxe *e, const char *stem, int dims, mxe_type type, mxe_value row)
+{
+    mxe_value index = mxe_zext(e, row, type), sum = mxe_i64(e, 0);
+    for (int k = 0; k < dims; k++) {
+        mxe_value size = mxe_zext(e, mx_dim_param(e, "size", k), type);
+        mxe_value stride = mxe_zext(e, mx_dim_param(e, "row_stride", k), type);
+        mxe_value above = mxe_udiv(e, index, stride);
+        mxe_value turns = mxe_udiv(e, above, size);
+        mxe_value at = mxe_zext(e, mxe_sub(e, above, mxe_mul(e, turns, size)), MXE_I64);
+        sum = mxe_add(e, sum, mxe_mul(e, at, mx_dim_param(e, stem, k)));
+    }
+    return sum;
+}
+
 void mx_divide(mxe *e, mxe_value a, mxe_value b, mxe_value *quotient, mxe_value *rest)
 {
     mxe_value narrow = mxe_udiv(e, mxe_zext(e, a, MXE_I32), mxe_zext(e, b, MXE_I32));

@@ -38,6 +38,9 @@ void mx_describe_scales(mxgen_kernel *kernel, const mxgen_key *key);
 
 /* The argument named by a stem and a number, such as "size" and 2. */
 mxe_value mx_dim_param(mxe *e, const char *stem, int dim);
+/* Sum of coordinate * stride over the row dimensions 0 .. dims - 1, in elements (i64), of a row
+ * number (i64), by divisions of `type`; the stem is x_stride or y_stride. */
+mxe_value mx_row_offset(mxe *e, const char *stem, int dims, mxe_type type, mxe_value row);
 /* i64 / i64 of values that fit 31 bits: 64-bit division is a function of its own on GPUs. */
 void mx_divide(mxe *e, mxe_value a, mxe_value b, mxe_value *quotient, mxe_value *rest);
 

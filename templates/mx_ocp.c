@@ -438,8 +438,11 @@ static void load_bits(mxe *e, const mx_shape *shape, const mxe_value *raw, mxe_v
 {
     for (int i = 0; i < shape->count; i++)
         bits[i] = mxe_bitcast(e, mx_raw_to_f32(e, shape->dtype, raw[i]), MXE_I32);
-    if (shape->options)
-        mx_ocp_rotate(e, shape->count, bits);
+    if (!shape->options)
+        return;
+    mxe_value rotates =
+        shape->rotates.ref ? shape->rotates : mxe_ne(e, mxe_param(e, "hadamard"), mxe_i32(e, 0));
+    mx_ocp_rotate(e, rotates, shape->count, bits);
 }
 
 mxe_value mx_largest(mxe *e, const mx_shape *shape, const mxe_value *raw)
@@ -457,9 +460,12 @@ void mx_ocp_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes
     int64_t rest;
     sizes x;
     bool converts = shape->hardware && !shape->options, nibbles = code_bits(shape) == 4;
-    if (converts && nibbles && mxgen_target_has(e->target, MXGEN_CAP_HALVES)) {
-        encode_halves(e, shape, raw, codes);
-        return;
+    if (converts && nibbles && !mxgen_target_has(e->target, MXGEN_CAP_FP4)) {
+        if (shape->dtype == MX_DTYPE_BF16) {
+            encode_halves(e, shape, raw, codes);
+            return;
+        }
+        converts = false; /* only bf16 goes two a word: what was rotated is f32 */
     }
     if (shape->plain && mx_ocp_by_shorts(e, shape)) {
         mx_ocp_encode_shorts(e, shape, raw, codes);

@@ -28,7 +28,7 @@ void mx_ocp_round_trip(mxe *e, const mx_shape *shape, const mxe_value *raw, mxe_
 
 /* mx_ocp_options.c: with every option. From the block's elements (f32 bits; `size` without sign and
  * NaN) and 1 / scale: the codes without sign, and the elements whose signs count. */
-void mx_ocp_rotate(mxe *e, int count, mxe_value *bits);
+void mx_ocp_rotate(mxe *e, mxe_value when, int count, mxe_value *bits); /* i1, uniform */
 void mx_ocp_round_any(mxe *e, const mx_shape *shape, const mxe_value *size, mxe_value unscale,
                       mxe_value *sign, mxe_value *q);
 /* Nearest even of |x| / scale for any element type; `tie` is or-ed in below it, or has a NULL ref.

@@ -31,14 +31,14 @@ static void rotate_half(mxe *e, mxe_value *v)
         v[i] = mxe_fmul(e, v[i], mxe_f32(e, 0.25f));
 }
 
-void mx_ocp_rotate(mxe *e, int count, mxe_value *bits)
+void mx_ocp_rotate(mxe *e, mxe_value when, int count, mxe_value *bits)
 {
     mxe_var rotated[MX_MOST_ELEMENTS];
     mxe_value v[MX_MOST_ELEMENTS];
     mxe_branch branch;
     for (int i = 0; i < count; i++)
         rotated[i] = mxe_var_new(e, bits[i]);
-    mxe_if_begin(e, &branch, is_set(e, "hadamard"));
+    mxe_if_begin(e, &branch, when);
     for (int i = 0; i < count; i++)
         v[i] = as_float(e, bits[i]);
     for (int i = 0; i < count; i += 16)

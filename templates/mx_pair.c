@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "templates/mx_columns.h"
 #include "templates/mx_launch.h"
 #include "templates/mx_ocp.h"
 
@@ -58,64 +59,11 @@ static int lds_bytes(const plan *p)
 /* Where the tile stands, at kernel time. */
 typedef struct tile {
     mx_shape row, column;
-    mxe_value thread;     /* i32 */
-    mxe_value first, end; /* i64: its first row, and where its group's rows end */
-    mxe_value at;         /* i64: its first padded row */
-    mxe_value n;          /* i64: its first element of a row */
+    mxe_value thread; /* i32 */
+    mx_group rows;
+    mxe_value at; /* i64: its first padded row */
+    mxe_value n;  /* i64: its first element of a row */
 } tile;
-
-/* ---- Groups ---- */
-
-static mxe_value clamped_offset(mxe *e, mxe_value group, mxe_value before)
-{
-    mxe_value rows = mxe_param(e, "rows"), at = mxe_mul(e, group, mxe_i64(e, 8));
-    mxe_value offset = mxe_load_uniform(e, "g", at, MXE_I64);
-    return mxe_smin(e, mxe_smax(e, offset, before), rows);
-}
-
-static void store_padded(mxe *e, const tile *t, mxe_value group, mxe_value padded)
-{
-    mxe_value words[2] = {mxe_zext(e, padded, MXE_I32),
-                          mxe_zext(e, mxe_lshr(e, padded, mxe_i64(e, 32)), MXE_I32)};
-    mxe_value writes = mxe_eq(e, mxe_program_id(e), mxe_i64(e, 0));
-    writes = mxe_and(e, writes, mxe_ne(e, mxe_param(e, "groups"), mxe_i64(e, 0)));
-    mxe_value when = mxe_and(e, mxe_eq(e, t->thread, mxe_i32(e, 0)), writes);
-    mxe_addr addr = {.pointer = "o", .uniform = mxe_mul(e, group, mxe_i64(e, 8))};
-    mxe_store(e, addr, MXE_I32, 2, 8, 0, when, words);
-}
-
-/* Walks all groups, so that the first program can tell where each begins. A tile past the last
- * group has no rows. */
-static void find_group(mxe *e, tile *t)
-{
-    mxe_loop loop;
-    mxe_branch inner;
-    mxe_value zero = mxe_i64(e, 0), one = mxe_i64(e, 1), rows = mxe_param(e, "rows");
-    mxe_value align = mxe_param(e, "group_align");
-    mxe_var begin = mxe_var_new(e, zero), padded = mxe_var_new(e, zero);
-    mxe_var last = mxe_var_new(e, zero), first = mxe_var_new(e, rows), end = mxe_var_new(e, rows);
-    mxe_value groups = mxe_smax(e, mxe_param(e, "groups"), one);
-    mxe_value g = mxe_for_begin(e, &loop, zero, groups, one);
-    mxe_value next = mxe_add(e, g, one), from = mxe_var_get(e, begin), pad = mxe_var_get(e, padded);
-    mxe_var_set(e, last, rows);
-    mxe_if_begin(e, &inner, mxe_slt(e, next, groups));
-    mxe_var_set(e, last, clamped_offset(e, next, from));
-    mxe_if_end(e, &inner);
-    mxe_value to = mxe_var_get(e, last), size = mxe_sub(e, to, from), whole, rest;
-    mx_divide(e, mxe_add(e, size, mxe_sub(e, align, one)), align, &whole, &rest);
-    mxe_value after = mxe_add(e, pad, mxe_mul(e, whole, align));
-    mxe_value inside = mxe_and(e, mxe_ule(e, pad, t->at), mxe_ult(e, t->at, after));
-    mxe_value own = mxe_add(e, from, mxe_sub(e, t->at, pad));
-    mxe_var_set(e, first, mxe_select(e, inside, own, mxe_var_get(e, first)));
-    mxe_var_set(e, end, mxe_select(e, inside, to, mxe_var_get(e, end)));
-    store_padded(e, t, g, pad);
-    mxe_var_set(e, begin, to);
-    mxe_var_set(e, padded, after);
-    mxe_for_end(e, &loop);
-    store_padded(e, t, groups, mxe_var_get(e, padded));
-    t->first = mxe_var_get(e, first);
-    t->end = mxe_var_get(e, end);
-}
 
 /* ---- Rows ---- */
 
@@ -136,9 +84,9 @@ static row_place locate(mxe *e, const plan *p, const tile *t, int pass)
         mxe_mul(e, mxe_and(e, t->thread, mxe_i32(e, p->row_lanes - 1)), mxe_i32(e, VEC));
     mxe_value in_image = mxe_add(e, mxe_mul(e, row, mxe_i32(e, p->block_n)), element);
     at.image = mxe_mul(e, in_image, mxe_i32(e, ELEMENT));
-    at.row = mxe_add(e, t->first, mxe_zext(e, row, MXE_I64));
+    at.row = mxe_add(e, t->rows.first, mxe_zext(e, row, MXE_I64));
     at.element = mxe_add(e, t->n, mxe_zext(e, element, MXE_I64));
-    at.live = mxe_slt(e, at.row, t->end);
+    at.live = mxe_slt(e, at.row, t->rows.end);
     at.inside = mxe_and(e, at.live, mxe_slt(e, at.element, mxe_param(e, "len")));
     return at;
 }
@@ -208,6 +156,11 @@ static void split_column(mxe *e, const plan *p, const mxe_value words[MX_OCP_BLO
     }
 }
 
+static mxe_value rotates_columns(mxe *e)
+{
+    return mxe_ne(e, mxe_param(e, "c_hadamard"), mxe_i32(e, 0));
+}
+
 /* By way of f32, rotated where that is asked for. */
 static void encode_column(mxe *e, const plan *p, const tile *t, const mxe_value *raw,
                           mx_codes *codes)
@@ -215,7 +168,7 @@ static void encode_column(mxe *e, const plan *p, const tile *t, const mxe_value 
     mxe_value bits[MX_MOST_ELEMENTS];
     for (int i = 0; i < MX_OCP_BLOCK; i++)
         bits[i] = mxe_bitcast(e, mx_raw_to_f32(e, p->key.dtype, raw[i]), MXE_I32);
-    mx_ocp_rotate(e, MX_OCP_BLOCK, bits);
+    mx_ocp_rotate(e, rotates_columns(e), MX_OCP_BLOCK, bits);
     mx_encode(e, &t->column, bits, codes);
 }
 
@@ -233,7 +186,7 @@ static void encode_column_halves(mxe *e, const plan *p, const tile *t, const mxe
     header = mxe_var_new(e, plain.header);
     for (int i = 0; i < n; i++)
         words[i] = mxe_var_new(e, plain.words[i]);
-    mxe_if_begin(e, &branch, mxe_ne(e, mxe_param(e, "hadamard"), mxe_i32(e, 0)));
+    mxe_if_begin(e, &branch, rotates_columns(e));
     encode_column(e, p, t, raw, codes);
     mxe_var_set(e, header, codes->header);
     for (int i = 0; i < n; i++)
@@ -257,28 +210,24 @@ static void store_column_scale(mxe *e, const tile *t, mxe_value column, mxe_valu
     mxe_store(e, addr, MXE_I8, 1, 1, 0, mxe_slt(e, at, mxe_param(e, "len")), &byte);
 }
 
+static mx_column_records records_of(const plan *p)
+{
+    return (mx_column_records){.columns = p->block_n,
+                               .blocks = TILE_BLOCKS,
+                               .block_bytes = p->block_bytes,
+                               .column_bytes = p->column_bytes,
+                               .threads = p->threads};
+}
+
 /* The columns' records, each of four blocks, to global memory. */
 static void flush_columns(mxe *e, const plan *p, const tile *t)
 {
-    int per_column = p->image_bytes / CHUNK;
+    const mx_column_records records = records_of(p);
+    const mxe_value all = {NULL, MXE_I64, false};
     mxe_value number = mxe_lshr(e, t->at, mxe_i64(e, __builtin_ctz(MX_OCP_BLOCK)));
     mxe_value base = mxe_add(e, mxe_mul(e, t->n, mxe_param(e, "c_row_stride")),
                              mxe_mul(e, number, mxe_i64(e, p->block_bytes)));
-    for (int first = 0; first < per_column * p->block_n; first += p->threads) {
-        mxe_value index = mxe_add(e, t->thread, mxe_i32(e, first));
-        mxe_value column = mxe_udiv(e, index, mxe_i32(e, per_column));
-        mxe_value byte = mxe_sub(e, index, mxe_mul(e, column, mxe_i32(e, per_column)));
-        byte = mxe_mul(e, byte, mxe_i32(e, CHUNK));
-        mxe_value wide = mxe_zext(e, column, MXE_I64);
-        mxe_value inside = mxe_slt(e, mxe_add(e, t->n, wide), mxe_param(e, "len"));
-        inside = mxe_and(e, inside, mxe_ult(e, column, mxe_i32(e, p->block_n)));
-        mxe_addr to = {.pointer = "c", .uniform = base};
-        to.varying =
-            mxe_add(e, mxe_mul(e, wide, mxe_param(e, "c_row_stride")), mxe_zext(e, byte, MXE_I64));
-        mxe_addr from = {.pointer = NULL};
-        from.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, p->column_bytes)), byte);
-        mxe_copy(e, to, from, MXE_I32, CHUNK / 4, CHUNK, MXE_STREAM, inside);
-    }
+    mx_columns_flush(e, &records, t->thread, t->n, base, all);
 }
 
 static void do_columns(mxe *e, const plan *p, const tile *t)
@@ -340,7 +289,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     mx_divide(e, mxe_program_id(e), mxe_param(e, "n_tiles"), &tile_m, &tile_n);
     t.at = mxe_mul(e, tile_m, mxe_i64(e, TILE_M));
     t.n = mxe_mul(e, tile_n, mxe_i64(e, p.block_n));
-    find_group(e, &t);
+    t.rows = mx_group_find(e, t.at, t.thread, false);
     do_rows(e, &p, &t);
     do_columns(e, &p, &t);
 }
@@ -410,7 +359,7 @@ static void describe_columns(mxgen_kernel *kernel)
     mxgen_kernel_scalar(kernel, "c_row_stride", MXE_ARG_I64, "c_row_stride");
     mxgen_kernel_scalar(kernel, "t_row_stride", MXE_ARG_I64, "t_row_stride");
     mxgen_kernel_scalar(kernel, "t_block_stride", MXE_ARG_I64, "t_block_stride");
-    mxgen_kernel_scalar(kernel, "hadamard", MXE_ARG_I32, "c_hadamard");
+    mxgen_kernel_scalar(kernel, "c_hadamard", MXE_ARG_I32, "c_hadamard");
 }
 
 static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)

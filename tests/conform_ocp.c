@@ -402,22 +402,6 @@ static void check_variants(conform *run, ocp_setting *s)
     free(found);
 }
 
-/* GPUs round the columns of pairs to nearest only, and say so. */
-static void check_refusal(conform *run, ocp_setting *s)
-{
-    mx_ocp_options options = s->problem->options;
-    mxrt_plan_request request = s->request;
-    mxrt_plan *plan = NULL;
-    mx_error error = {MX_OK, ""};
-    options.rounding = MX_ROUND_STOCHASTIC;
-    request.options = &options;
-    request.variant = NULL;
-    mx_status status = mxrt_plan_create(conform_device(run, NULL), &request, &plan, &error);
-    if (status != MX_ERR_UNSUPPORTED || !strstr(error.message, "rounding"))
-        fail(run, s->problem, "(stochastic)", status ? error.message : "it was not refused");
-    mxrt_plan_destroy(plan);
-}
-
 static void check(conform *run, const ocp_problem *p)
 {
     mx_error error = {MX_OK, ""};
@@ -447,8 +431,6 @@ static void check(conform *run, const ocp_problem *p)
         tensors[i] = &s.sides[i].tensor;
     set_tensors(&s, tensors, &s.columns, &s.request);
     check_variants(run, &s);
-    if (is_pair(p) && !conform_is_host(run))
-        check_refusal(run, &s);
     free_sides(&s);
 }
 
@@ -575,34 +557,60 @@ void conform_run_ocp_patterns(conform *run)
     }
 }
 
-/* Rows and columns at once: groups of every size, some without rows, some offsets out of order. */
+/* A matrix with gaps between its rows; or, of a pair with options, rows that do not merge, elements
+ * apart, packed blocks and bytes apart. */
+static conform_geometry pair_geometry(uint64_t i, int64_t rows, int64_t len, int any)
+{
+    int64_t shape[] = {rows, len}, parts[] = {rows / 3, 3, len};
+    int has_parts = any && i % 3 == 0 && rows % 3 == 0;
+    int64_t apart = any && i % 4 == 1 ? 2 : 1, gap = any ? (int64_t)(i % 5) : 8 * (int64_t)(i % 3);
+    conform_geometry g = conform_geometry_shape("pair", has_parts ? 3 : 2,
+                                                has_parts ? parts : shape, has_parts ? 2 : 1);
+    if (i % 3 || has_parts) {
+        int64_t *strides = g.x.strides + (has_parts ? 1 : 0);
+        g.x.strided = 1;
+        strides[1] = apart;
+        strides[0] = len * apart + gap;
+        if (has_parts) /* columns of the three are side by side */
+            g.x.strides[0] = 3 * strides[0] + 1;
+    }
+    if (any && i % 4 == 2) {
+        g.x.packed_block_gap = (int64_t)(i % 7);
+        g.x.packed_byte_stride = 1 + (int64_t)(i % 3);
+        g.x.packed_offset = (int64_t)(i % 5);
+    }
+    return g;
+}
+
+/* Rows and columns at once: groups of every size, some without rows, some offsets out of order. The
+ * odd ones have any options, types, sizes, strides and paddings. */
 void conform_run_ocp_pairs(conform *run)
 {
     static const int64_t rows[] = {1, 31, 128, 129, 200, 333, 500};
     static const int64_t lengths[] = {8, 32, 64, 72, 136, 200, 264};
+    static const int64_t odd_lengths[] = {1, 31, 33, 72, 129, 200, 270};
+    static const int aligns[] = {32, 128, 96, 256, 64};
     const conform_options *options = conform_get_options(run);
-    uint64_t n = options->quick ? 24 : 144;
+    uint64_t n = options->quick ? 48 : 288;
     for (uint64_t i = 0; i < n; i++) {
-        ocp_problem p = problem_in_turn(run, i);
-        int64_t shape[] = {rows[i % 7], lengths[(i + i / 7) % 7]};
-        conform_geometry g = conform_geometry_shape("pair", 2, shape, 1);
-        if (i % 3) {
-            g.x.strided = 1;
-            g.x.strides[1] = 1;
-            g.x.strides[0] = shape[1] + 8 * (int64_t)(i % 3);
-        }
+        ocp_problem p = problem_in_turn(run, i / 2);
+        int any = i % 2 != 0;
+        uint64_t turn = i / 2;
+        int64_t len = (any ? odd_lengths : lengths)[(turn + turn / 7) % 7];
+        conform_geometry g = pair_geometry(turn, rows[turn % 7], len, any);
         p.geometry = &g;
-        p.options = mx_ocp_preset((mx_ocp_profile)(i % MX_OCP_PROFILE_COUNT));
-        p.options.rounding = MX_ROUND_EVEN;
-        p.options.plus_zero = 0;
-        if (p.dtype == MX_DTYPE_F32 && !conform_is_host(run))
-            p.dtype = i % 2 ? MX_DTYPE_BF16 : MX_DTYPE_F16;
-        p.groups = (int64_t)(i / 2 % 6);
-        p.group_align = i % 4 == 3 ? 256 : 128;
-        p.rotates_columns = i % 5 == 1;
-        p.capacity = mxrt_ocp_columns_capacity(shape[0], p.groups, p.group_align) +
-                     (int64_t)(i % 2) * p.group_align;
-        p.gap = 16 * (int64_t)(i % 3);
+        p.options.two_d = 0;
+        if (!any) {
+            p.options = mx_ocp_preset((mx_ocp_profile)(turn % MX_OCP_PROFILE_COUNT));
+            p.options.rounding = MX_ROUND_EVEN;
+            p.options.plus_zero = 0;
+        }
+        p.groups = (int64_t)(turn / 2 % 6);
+        p.group_align = any ? aligns[turn % 5] : turn % 4 == 3 ? 256 : 128;
+        p.rotates_columns = any ? turn % 2 : turn % 5 == 1;
+        p.capacity = mxrt_ocp_columns_capacity(rows[turn % 7], p.groups, p.group_align) +
+                     (int64_t)(turn % 2) * p.group_align;
+        p.gap = any ? 5 * (int64_t)(turn % 3) : 16 * (int64_t)(turn % 3);
         p.placement = CONFORM_GUARDED;
         check(run, &p);
     }

@@ -166,9 +166,10 @@ typedef struct mxrt_ocp_columns {
 MX_API int64_t mxrt_ocp_columns_capacity(int64_t rows, int64_t groups, int group_align);
 
 /* mxrt_ocp_quantize and, from the same pass over x, its columns. The options are those of both, but
- * for two_d, which must not be set. Without rows nothing is written. GPUs have kernels for 16-bit
- * types, for rounding to the nearest even, and for rows that are multiples of 8 elements, 16-byte
- * aligned, and need no options that the layouts but `general` lack; else MX_ERR_UNSUPPORTED. */
+ * for two_d, which must not be set. Without rows nothing is written. GPUs are fastest with 16-bit
+ * types, rows of a multiple of 8 elements that begin at multiples of 16 bytes, group_align a
+ * multiple of 128, and rounding to the nearest even with signs of zeros kept; all else takes a
+ * kernel that loads element by element. */
 MX_API mx_status mxrt_ocp_quantize_pair(mxrt_device *device, mx_format format,
                                         const mx_ocp_options *options, int axis, const DLTensor *x,
                                         const DLTensor *data, const DLTensor *scales,
