@@ -208,6 +208,10 @@ mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem,
     mx_status status;
 
     out->variant = NULL;
+    if (has_reference && mxrt_problem_is_turned(problem))
+        return mx_fail(err, MX_ERR_UNSUPPORTED,
+                       "%s has no kernels that turn blocks; mxrt_ocp_requantize turns them there",
+                       device->info.uri);
     if (problem->n_dims > MXPACK_MAX_ROW_DIMS) {
         if (has_reference)
             return MX_OK;
@@ -340,15 +344,36 @@ mx_status mxrt_ocp_quantize_pair(mxrt_device *device, mx_format format,
     return run_request(device, &request, stream, err);
 }
 
+/* In one kernel; MX_ERR_UNSUPPORTED and MX_ERR_INVALID where that is not possible. */
+static mx_status turn_at_once(mxrt_device *device, const mxrt_plan_request *request,
+                              mxrt_stream stream, mx_error *err)
+{
+    if (!device || device->ops->reference)
+        return MX_ERR_UNSUPPORTED;
+    return run_request(device, request, stream, err);
+}
+
 mx_status mxrt_ocp_requantize(mxrt_device *device, mx_format format, const mx_ocp_options *options,
                               int axis, const DLTensor *data, const DLTensor *scales, int out_axis,
                               const DLTensor *workspace, const DLTensor *out_data,
                               const DLTensor *out_scales, mxrt_stream stream, mx_error *err)
 {
-    mx_status status = mxrt_ocp_dequantize(device, format, options, axis, data, scales, workspace,
-                                           stream, err);
+    const mxrt_ocp_turned turned = {.axis = out_axis, .data = out_data, .scales = out_scales};
+    const mxrt_plan_request request = {.op = MX_OP_FROM,
+                                       .format = format,
+                                       .axis = axis,
+                                       .in = data,
+                                       .out = workspace,
+                                       .scales = scales,
+                                       .options = options,
+                                       .turned = &turned};
+    mx_error reason = {MX_OK, ""};
+    mx_status status = turn_at_once(device, &request, stream, &reason);
 
-    if (status)
+    if (status != MX_ERR_UNSUPPORTED && status != MX_ERR_INVALID)
+        return status ? mx_fail(err, status, "%s", reason.message) : MX_OK;
+    if ((status = mxrt_ocp_dequantize(device, format, options, axis, data, scales, workspace,
+                                      stream, err)))
         return status;
     return mxrt_ocp_quantize(device, format, options, out_axis, workspace, out_data, out_scales,
                              stream, err);

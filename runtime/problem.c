@@ -732,6 +732,9 @@ mx_status mxrt_problem_init(mxrt_problem *out, const mxrt_plan_request *request,
     if (request->columns &&
         (status = mxrt_problem_init_pair(&problem, request->columns, device, null_ok, err)))
         return status;
+    if (request->turned &&
+        (status = mxrt_problem_init_turned(&problem, request, device, null_ok, err)))
+        return status;
     if ((status = check_alias(&problem, err)))
         return status;
     mxrt_problem_copy(out, &problem);
@@ -854,7 +857,7 @@ void mxrt_problem_vars(const mxrt_problem *problem, int64_t values[MXRT_VAR_COUN
 int64_t mxrt_problem_bytes(const mxrt_problem *problem)
 {
     int64_t element_bytes = mx_dtype_get(problem->dtype)->bytes;
-    int64_t plain = problem->rows * problem->len;
+    int64_t plain = mxrt_problem_is_turned(problem) ? 0 : problem->rows * problem->len;
     int64_t total;
 
     /* A broadcast input can count for more than memory holds: saturate. */
@@ -868,7 +871,9 @@ int64_t mxrt_problem_bytes(const mxrt_problem *problem)
     block_bytes += mxrt_problem_has_scales(problem) && !problem->options.two_d;
     if (mxrt_problem_is_pair(problem)) {
         int64_t column_bytes = problem->pair.capacity / MX_OCP_BLOCK * block_bytes;
-        if (__builtin_mul_overflow(column_bytes, problem->len, &column_bytes) ||
+        int64_t columns =
+            problem->len * (problem->op == MX_OP_FROM ? problem->rows / problem->tile_m : 1);
+        if (__builtin_mul_overflow(column_bytes, columns, &column_bytes) ||
             __builtin_add_overflow(total, column_bytes, &total))
             return INT64_MAX;
     }

@@ -95,6 +95,17 @@ mx_status mxrt_problem_init_pair(mxrt_problem *problem, const mxrt_ocp_columns *
                                  DLDevice device, int null_ok, mx_error *err);
 mx_status mxrt_problem_check_pair(const mxrt_problem *problem, mx_error *err);
 
+/* The same of blocks that are turned (problem_turned.c), whose problem is a pair of op `from`:
+ * dimensions are the matrices', x strides count rows of what is read, y strides of what is written;
+ * tile_m is the length of the other axis. MX_ERR_UNSUPPORTED for what kernels do not turn. */
+mx_status mxrt_problem_init_turned(mxrt_problem *problem, const mxrt_plan_request *request,
+                                   DLDevice device, int null_ok, mx_error *err);
+
+static inline int mxrt_problem_is_turned(const mxrt_problem *problem)
+{
+    return mxrt_problem_is_pair(problem) && problem->op == MX_OP_FROM;
+}
+
 /* Nonzero if the operation reads or writes scales. */
 static inline int mxrt_problem_has_scales(const mxrt_problem *problem)
 {

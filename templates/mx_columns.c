@@ -138,7 +138,7 @@ void mx_image_put_block(mxe *e, const mx_image *image, mxe_value place, const mx
 /* ---- Records of columns ---- */
 
 void mx_columns_flush(mxe *e, const mx_column_records *r, mxe_value thread, mxe_value first_column,
-                      mxe_value base, mxe_value limit)
+                      mxe_value base, mxe_value stride, mxe_value limit)
 {
     int per_column = r->blocks * r->block_bytes / CHUNK;
     for (int first = 0; first < per_column * r->columns; first += r->threads) {
@@ -153,7 +153,7 @@ void mx_columns_flush(mxe *e, const mx_column_records *r, mxe_value thread, mxe_
             inside =
                 mxe_and(e, inside, mxe_slt(e, at, mxe_mul(e, limit, mxe_i64(e, r->block_bytes))));
         mxe_addr to = {.pointer = "c", .uniform = base};
-        to.varying = mxe_add(e, mxe_mul(e, wide, mxe_param(e, "c_row_stride")), at);
+        to.varying = mxe_add(e, mxe_mul(e, wide, stride), at);
         mxe_addr from = {.pointer = NULL, .uniform = mxe_i64(e, r->offset_bytes)};
         from.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, r->column_bytes)), byte);
         mxe_copy(e, to, from, MXE_I32, CHUNK / 4, CHUNK, MXE_STREAM, inside);

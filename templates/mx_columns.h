@@ -44,10 +44,10 @@ typedef struct mx_column_records {
     int threads;
 } mx_column_records;
 
-/* To c + base, c_row_stride bytes apart; column number first_column + i is there where it is below
+/* To c + base, `stride` bytes (i64) apart; column number first_column + i is there where it is below
  * the argument len. Of the blocks only those below `limit` (i64, even in runs of 16 bytes; NULL
  * ref: all) are stored. */
 void mx_columns_flush(mxe *e, const mx_column_records *r, mxe_value thread, mxe_value first_column,
-                      mxe_value base, mxe_value limit);
+                      mxe_value base, mxe_value stride, mxe_value limit);
 
 #endif

@@ -227,7 +227,7 @@ static void flush_columns(mxe *e, const plan *p, const tile *t)
     mxe_value number = mxe_lshr(e, t->at, mxe_i64(e, __builtin_ctz(MX_OCP_BLOCK)));
     mxe_value base = mxe_add(e, mxe_mul(e, t->n, mxe_param(e, "c_row_stride")),
                              mxe_mul(e, number, mxe_i64(e, p->block_bytes)));
-    mx_columns_flush(e, &records, t->thread, t->n, base, all);
+    mx_columns_flush(e, &records, t->thread, t->n, base, mxe_param(e, "c_row_stride"), all);
 }
 
 static void do_columns(mxe *e, const plan *p, const tile *t)

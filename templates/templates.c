@@ -11,10 +11,11 @@ extern const mxgen_template mx_pair_general_template;
 extern const mxgen_template mx_pair_template;
 extern const mxgen_template mx_rows_template;
 extern const mxgen_template mx_tiles_template;
+extern const mxgen_template mx_turn_template;
 extern const mxgen_template mx_unaligned_template;
 
 const mxgen_template *const mxgen_templates[] = {
-    &mx_rows_template,     &mx_unaligned_template,    &mx_tiles_template,     &mx_general_template,
-    &mx_pair_template,     &mx_pair_general_template, &gemm_prepare_template, &gemm_tiles_template,
-    &gemm_direct_template, &gemm_redo_template,       &gemm_host_template};
+    &mx_rows_template,    &mx_unaligned_template,    &mx_tiles_template,  &mx_general_template,
+    &mx_pair_template,    &mx_pair_general_template, &mx_turn_template,   &gemm_prepare_template,
+    &gemm_tiles_template, &gemm_direct_template,     &gemm_redo_template, &gemm_host_template};
 const size_t mxgen_n_templates = sizeof(mxgen_templates) / sizeof(mxgen_templates[0]);

@@ -135,6 +135,7 @@ void conform_run_ocp_memory(conform *run);
 void conform_run_ocp_values(conform *run);
 void conform_run_ocp_patterns(conform *run);
 void conform_run_ocp_pairs(conform *run);
+void conform_run_ocp_turned(conform *run);
 void conform_run_ocp_reach(conform *run);
 
 /* ---- Sections (conform_sections.c) ---- */

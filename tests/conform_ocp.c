@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <mxgen/error.h>
+
 #include "runtime/reference.h"
 #include "tests/conform_engine.h"
 
@@ -38,6 +40,7 @@ typedef struct ocp_problem {
     scale_memory scales;
     conform_placement placement;
     unsigned flags;
+    int is_turned, turned_axis; /* `from` turns blocks to this axis */
     /* Of a pair, else group_align is 0: */
     int group_align, rotates_columns;
     int64_t groups, capacity, gap; /* gap: bytes between columns */
@@ -58,6 +61,7 @@ typedef struct ocp_setting {
     int n_sides;
     mxrt_plan_request request;
     mxrt_ocp_columns columns;
+    mxrt_ocp_turned turned;
 } ocp_setting;
 
 static const DLDevice cpu = {kDLCPU, 0};
@@ -158,9 +162,13 @@ static size_t make_offsets(const ocp_problem *p, DLDevice device, void *base, mx
 static size_t make_column_side(const ocp_problem *p, int which, DLDevice device, void *base,
                                mx_case_tensor *out)
 {
+    const mx_case *c = &p->geometry->x;
     int64_t blocks = p->capacity / N, bytes = blocks * mx_format_get(p->format)->block_bytes;
-    const int64_t data[] = {conform_length(&p->geometry->x), bytes};
-    const int64_t scales[] = {data[0], blocks};
+    int64_t data[] = {conform_length(c), bytes}, scales[] = {data[0], blocks};
+    if (p->is_turned)
+        mxrt_ocp_shape(p->format, &p->options, c->ndim, c->shape, p->turned_axis, data, scales,
+                       NULL);
+    bytes = data[1];
     if (which == SIDE_COLUMNS)
         return make_bytes(data, bytes + p->gap, 1, 0, device, base, out);
     if (which == SIDE_COLUMN_SCALES)
@@ -213,13 +221,20 @@ static void fill_plain(const ocp_problem *p, unsigned char *base, size_t bytes)
 
 /* A request on the tensors of all sides. */
 static void set_tensors(const ocp_setting *s, mx_case_tensor *const tensors[SIDE_COUNT],
-                        mxrt_ocp_columns *columns, mxrt_plan_request *request)
+                        mxrt_ocp_columns *columns, mxrt_ocp_turned *turned,
+                        mxrt_plan_request *request)
 {
     const ocp_problem *p = s->problem;
     request->in = &tensors[SIDE_IN]->tensor;
     request->out = &tensors[SIDE_OUT]->tensor;
     request->scales = s->n_sides > SIDE_SCALES ? &tensors[SIDE_SCALES]->tensor : NULL;
     request->columns = NULL;
+    request->turned = NULL;
+    if (p->is_turned) {
+        *turned = (mxrt_ocp_turned){p->turned_axis, &tensors[SIDE_COLUMNS]->tensor,
+                                    &tensors[SIDE_COLUMN_SCALES]->tensor};
+        request->turned = turned;
+    }
     if (!is_pair(p))
         return;
     *columns = (mxrt_ocp_columns){
@@ -233,6 +248,30 @@ static void set_tensors(const ocp_setting *s, mx_case_tensor *const tensors[SIDE
     request->columns = columns;
 }
 
+/* What is turned, in two steps by way of memory of its own. */
+static mx_status turn_by_reference(const ocp_problem *p, const mxrt_plan_request *request,
+                                   mx_error *err)
+{
+    const mx_case *y = &p->geometry->y;
+    void *between = malloc((size_t)mx_case_plain_bytes(y, p->dtype) + 1);
+    mx_case_tensor tensor;
+    mxrt_plan_request from = *request, to = *request;
+    if (!between)
+        return mx_fail(err, MX_ERR_NO_MEMORY, "no memory");
+    mx_case_plain(y, p->dtype, cpu, between, &tensor);
+    from.out = to.in = &tensor.tensor;
+    from.turned = to.turned = NULL;
+    to.op = MX_OP_TO;
+    to.axis = request->turned->axis;
+    to.out = request->turned->data;
+    to.scales = request->turned->scales;
+    mx_status status = mxrt_reference_run(&from, err);
+    if (!status)
+        status = mxrt_reference_run(&to, err);
+    free(between);
+    return status;
+}
+
 /* Runs the reference on one background of the outputs. */
 static mx_status run_reference(ocp_setting *s, unsigned char *images[SIDE_COUNT], mx_error *err)
 {
@@ -240,12 +279,13 @@ static mx_status run_reference(ocp_setting *s, unsigned char *images[SIDE_COUNT]
     mx_case_tensor tensors[SIDE_COUNT], *list[SIDE_COUNT];
     mxrt_plan_request request = s->request;
     mxrt_ocp_columns columns;
+    mxrt_ocp_turned turned;
     for (int i = 0; i < SIDE_COUNT; i++)
         list[i] = &tensors[i];
     for (int i = 0; i < s->n_sides; i++)
         make_side(p, i, cpu, images[i] + s->sides[i].place.lead, &tensors[i]);
-    set_tensors(s, list, &columns, &request);
-    return mxrt_reference_run(&request, err);
+    set_tensors(s, list, &columns, &turned, &request);
+    return p->is_turned ? turn_by_reference(p, &request, err) : mxrt_reference_run(&request, err);
 }
 
 /* Where groups begin: in order and out of it, some beyond the rows. */
@@ -306,7 +346,8 @@ static mx_status place_sides(conform *run, ocp_setting *s, mx_error *err)
     for (int i = 0; i < s->n_sides; i++) {
         ocp_side *at = &s->sides[i];
         at->bytes = make_side(p, i, cpu, NULL, &at->tensor);
-        at->is_output = i == SIDE_OUT || (i == SIDE_SCALES && p->op == MX_OP_TO) ||
+        at->is_output = (i == SIDE_OUT && !p->is_turned) ||
+                        (i == SIDE_SCALES && p->op == MX_OP_TO) ||
                         (i > SIDE_SCALES && i != SIDE_OFFSETS);
         mx_status status = conform_memory_place(conform_memory_of(run, i), p->placement, at->bytes,
                                                 &at->place, err);
@@ -335,9 +376,17 @@ static mx_status launch(mxrt_device *device, ocp_setting *s, mx_error *err)
         if (status)
             return status;
     }
-    mx_status status = mxrt_plan_create(device, &s->request, &plan, err);
-    if (!status)
-        status = mxrt_plan_run(plan, NULL, NULL, NULL, err);
+    mx_status status;
+    if (s->problem->is_turned && !s->request.variant) {
+        const mxrt_plan_request *r = &s->request;
+        status = mxrt_ocp_requantize(device, r->format, r->options, r->axis, r->in, r->scales,
+                                     r->turned->axis, r->out, r->turned->data, r->turned->scales,
+                                     NULL, err);
+    } else {
+        status = mxrt_plan_create(device, &s->request, &plan, err);
+        if (!status)
+            status = mxrt_plan_run(plan, NULL, NULL, NULL, err);
+    }
     if (!status)
         status = mxrt_device_synchronize(device, NULL, err);
     mxrt_plan_destroy(plan);
@@ -354,6 +403,9 @@ static int is_right(conform *run, ocp_setting *s, const char *label, unsigned ch
             fail(run, s->problem, label, error.message);
             return 0;
         }
+        /* Two steps go by way of this. */
+        if (i == SIDE_OUT && s->problem->is_turned && !s->request.variant)
+            continue;
         if (memcmp(found, at->expected, at->place.total)) {
             fail_bytes(run, s->problem, label, i, at, found);
             return 0;
@@ -380,8 +432,9 @@ static void check_variants(conform *run, ocp_setting *s)
     const char *names[MAX_VARIANTS];
     mx_error error = {MX_OK, ""};
     size_t n = 0, most = 0;
-    if (mxrt_plan_variants(conform_device(run, NULL), &s->request, names, MAX_VARIANTS, &n,
-                           &error)) {
+    mx_status status =
+        mxrt_plan_variants(conform_device(run, NULL), &s->request, names, MAX_VARIANTS, &n, &error);
+    if (status && !(status == MX_ERR_UNSUPPORTED && s->problem->is_turned)) {
         fail(run, s->problem, "(list)", error.message);
         return;
     }
@@ -394,8 +447,8 @@ static void check_variants(conform *run, ocp_setting *s)
         check_variant(run, s, names[i], found);
     if (found && n_applicable && !(s->problem->flags & CONFORM_UNREACHED_ONLY))
         check_variant(run, s, NULL, found);
-    /* Pairs on the host are the reference's. */
-    if (!n_applicable && is_pair(s->problem) && conform_is_host(run))
+    /* Pairs on the host are the reference's; what no kernel turns goes in two steps. */
+    if (!n_applicable && (s->problem->is_turned || (is_pair(s->problem) && conform_is_host(run))))
         check_variant(run, s, NULL, found);
     else if (!n_applicable)
         fail(run, s->problem, "(none)", "no kernel applies");
@@ -410,6 +463,7 @@ static void check(conform *run, const ocp_problem *p)
         return;
     ocp_setting s = {.problem = p,
                      .n_sides = is_pair(p)           ? SIDE_COUNT
+                                : p->is_turned       ? SIDE_OFFSETS
                                 : p->op == MX_OP_QDQ ? SIDE_SCALES
                                                      : SIDE_COLUMNS};
     mx_case_tensor *tensors[SIDE_COUNT];
@@ -429,7 +483,7 @@ static void check(conform *run, const ocp_problem *p)
                   &s.sides[i].tensor);
     for (int i = 0; i < SIDE_COUNT; i++)
         tensors[i] = &s.sides[i].tensor;
-    set_tensors(&s, tensors, &s.columns, &s.request);
+    set_tensors(&s, tensors, &s.columns, &s.turned, &s.request);
     check_variants(run, &s);
     free_sides(&s);
 }
@@ -613,6 +667,45 @@ void conform_run_ocp_pairs(conform *run)
         p.gap = any ? 5 * (int64_t)(turn % 3) : 16 * (int64_t)(turn % 3);
         p.placement = CONFORM_GUARDED;
         check(run, &p);
+    }
+}
+
+/* Blocks turned to another axis: of matrices, either way, and of several, wherever their
+ * dimensions stand. */
+void conform_run_ocp_turned(conform *run)
+{
+    static const struct {
+        int ndim, axis, to;
+        char order[5]; /* of the rows, elements and matrices */
+    } kinds[] = {{2, 1, 0, "rl"},  {2, 0, 1, "lr"},   {3, 2, 1, "brl"}, {3, 0, 2, "lbr"},
+                 {3, 2, 0, "rbl"}, {4, 3, 1, "brBl"}, {3, -2, 2, "blr"}};
+    static const int64_t rows[] = {33, 64, 100, 1, 250, 129, 300};
+    static const int64_t lengths[] = {200, 31, 33, 72, 129, 1, 270};
+    const conform_options *options = conform_get_options(run);
+    uint64_t n = conform_is_host(run) ? 0 : options->quick ? 42 : 252;
+    for (uint64_t i = 0; i < n; i++) {
+        ocp_problem p = problem_in_turn(run, i);
+        uint64_t kind = (i + i / 7) % 7;
+        int64_t shape[4];
+        for (int d = 0; d < kinds[kind].ndim; d++) {
+            char what = kinds[kind].order[d];
+            shape[d] = what == 'r'   ? rows[i % 7]
+                       : what == 'l' ? lengths[(i / 2) % 7]
+                       : what == 'b' ? 2
+                                     : 3;
+        }
+        conform_geometry g =
+            conform_geometry_shape("turned", kinds[kind].ndim, shape, kinds[kind].axis);
+        g.x.packed_block_gap = i % 5 == 4 ? 32 : 0;
+        p.geometry = &g;
+        p.op = MX_OP_FROM;
+        p.is_turned = 1;
+        p.turned_axis = kinds[kind].to;
+        p.options.two_d = i % 11 == 10;
+        p.gap = i % 13 == 12 ? 16 : 0;
+        p.placement = CONFORM_GUARDED;
+        if (conform_has(run, MX_OP_TO, p.format, p.dtype))
+            check(run, &p);
     }
 }
 

@@ -400,6 +400,7 @@ const conform_section conform_sections[] = {
     {"OCP formats, values", conform_run_ocp_values},
     {"OCP formats, bit patterns", conform_run_ocp_patterns},
     {"OCP formats, pairs", conform_run_ocp_pairs},
+    {"OCP formats, turned", conform_run_ocp_turned},
     {"OCP formats, all variants", conform_run_ocp_reach},
     {"all variants", run_reach},
 };

@@ -61,7 +61,8 @@ typedef enum mx_layout {
     MX_LAYOUT_TILES,    /* the axis is strided, another dimension has unit stride */
     MX_LAYOUT_GENERAL,  /* any strides on both sides */
     MX_LAYOUT_COUNT,
-    /* No layout of one operation's memory: rows and columns of a tensor at once (mxgen/rt.h). */
+    /* No layout of one operation's memory: rows and columns of a tensor at once, or rows turned to
+     * columns (mxgen/rt.h). */
     MX_LAYOUT_PAIR = MX_LAYOUT_COUNT,
     MX_LAYOUT_END
 } mx_layout;

@@ -50,6 +50,10 @@
  *                                offsets), what their ends are padded to, rows that columns have
  *                                room for, columns' data c and scales t in bytes, whether columns
  *                                are rotated
+ *   Of `from` with layout pair, which turns blocks to ones along another axis, y is not there;
+ *   tile_m is the length of that axis, which capacity rounds up; x_axis_stride is the rows of p
+ *   between its neighbours, y_axis_stride the rows of c between neighbours along the axis of p;
+ *   dimensions are those of the matrices, x and y strides rows of p and of c.
  *   n_dims                       row dimensions left after merging, without those of size 1
  *   dimK_size dimK_row_stride dimK_x_stride dimK_y_stride, K = 0 .. MXPACK_MAX_ROW_DIMS-1
  *       row r has coordinate (r / row_stride) % size in dimension K and lies at the sum of

@@ -176,9 +176,12 @@ MX_API mx_status mxrt_ocp_quantize_pair(mxrt_device *device, mx_format format,
                                         const mxrt_ocp_columns *columns, mxrt_stream stream,
                                         mx_error *err);
 
-/* data, scales along one axis of a tensor -> out_data, out_scales along another, by way of
- * `workspace`, a tensor of its shape and type on the device, in memory that is lost: f32 loses
- * nothing but what is beyond its range; bf16 is exact for all but FP8 with scales below 10. */
+/* data, scales along one axis of a tensor -> out_data, out_scales along another, rounded to the
+ * type of `workspace` between, a tensor of its shape on the device, in memory that may be lost: f32
+ * loses nothing but what is beyond its range; bf16 is exact for all but FP8 with scales below 10.
+ * GPUs do it in one kernel, without the workspace, where scales are those of single blocks, no more
+ * than two dimensions are left beside the axes, blocks' bytes follow each other, those written at
+ * multiples of 16, and the memory written is not that read; else in two. */
 MX_API mx_status mxrt_ocp_requantize(mxrt_device *device, mx_format format,
                                      const mx_ocp_options *options, int axis, const DLTensor *data,
                                      const DLTensor *scales, int out_axis,
@@ -240,6 +243,12 @@ MX_API mx_status mxrt_context_set_compiler(mxrt_context *context,
 
 /* ---- Advanced: plans ---- */
 
+/* Blocks along another axis than the one they are read along. */
+typedef struct mxrt_ocp_turned {
+    int axis;
+    const DLTensor *data, *scales; /* as mxrt_ocp_quantize writes them */
+} mxrt_ocp_turned;
+
 /* One operation on tensors of fixed shapes, strides, alignments and variant. */
 typedef struct mxrt_plan mxrt_plan;
 
@@ -262,6 +271,10 @@ typedef struct mxrt_plan_request {
     const mx_ocp_options *options; /* OCP formats; NULL: those of MX_OCP_ALTO. Copied. */
     /* `to` of OCP formats: columns, too; else NULL. They stay where they are in every run. */
     const mxrt_ocp_columns *columns;
+    /* `from` of OCP formats: quantised again along another axis, by the options, in one kernel;
+     * `out` gives shape and type, and is not written. Else NULL. MX_ERR_UNSUPPORTED where no kernel
+     * does (mxrt_ocp_requantize) and on the host. They stay where they are in every run. */
+    const mxrt_ocp_turned *turned;
     /* NULL: chosen by `policy`. "reference": the plain C reference (host only). Else
      * a variant's name; not applicable is MX_ERR_UNSUPPORTED with the rule that failed. */
     const char *variant;
