@@ -198,6 +198,13 @@ static mx_status select_compiled(mxrt_device *device, const mxrt_kernel_table *t
                    why->message, reason.message);
 }
 
+mx_status mxrt_device_fail_turned(const mxrt_device *device, mx_error *err)
+{
+    return mx_fail(err, MX_ERR_UNSUPPORTED,
+                   "%s has no kernels that turn blocks; mxrt_ocp_requantize turns them there",
+                   device->info.uri);
+}
+
 mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem,
                              const mxrt_select_how *how, mxrt_selection *out, mx_error *err)
 {
@@ -209,9 +216,7 @@ mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem,
 
     out->variant = NULL;
     if (has_reference && mxrt_problem_is_turned(problem))
-        return mx_fail(err, MX_ERR_UNSUPPORTED,
-                       "%s has no kernels that turn blocks; mxrt_ocp_requantize turns them there",
-                       device->info.uri);
+        return mxrt_device_fail_turned(device, err);
     if (problem->n_dims > MXPACK_MAX_ROW_DIMS) {
         if (has_reference)
             return MX_OK;

@@ -82,6 +82,8 @@ typedef struct mxrt_select_how {
  * Compiles where there is none. */
 mx_status mxrt_device_select(mxrt_device *device, const mxrt_problem *problem,
                              const mxrt_select_how *how, mxrt_selection *out, mx_error *err);
+/* Of what the reference does not turn. */
+mx_status mxrt_device_fail_turned(const mxrt_device *device, mx_error *err);
 
 /* The same for products, in gemm_select.c; *out has no route where the reference serves. */
 mx_status mxrt_device_select_gemm(mxrt_device *device, const mxrt_gemm_problem *problem,

@@ -68,6 +68,8 @@ static mx_status select_named(mxrt_device *device, const mxrt_problem *problem, 
 
     out->variant = NULL;
     if (!strcmp(name, REFERENCE)) {
+        if (device->ops->reference && mxrt_problem_is_turned(problem))
+            return mxrt_device_fail_turned(device, err);
         if (device->ops->reference)
             return MX_OK;
         return mx_fail(err, MX_ERR_UNSUPPORTED, "the reference runs on the host, not on %s",

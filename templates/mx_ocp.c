@@ -432,6 +432,131 @@ static void encode_halves(mxe *e, const mx_shape *shape, const mxe_value *raw, m
     put_nan_codes(e, shape, &x, codes->words);
 }
 
+/* ---- Two columns of bf16 at once ---- */
+
+enum { BLOCK = MX_OCP_BLOCK, HIGH_HALF = (int32_t)0xffff0000 };
+
+bool mx_ocp_encodes_two(const mxgen_target *target, mx_format format, mx_dtype dtype)
+{
+    return dtype == MX_DTYPE_BF16 && mxgen_target_has(target, MXGEN_CAP_HALVES) &&
+           (format == MX_FORMAT_MXFP4 ||
+            (is_fp8(format) && mxgen_target_has(target, MXGEN_CAP_FP8)));
+}
+
+/* The largest of both columns, as f32 bits. */
+static void largest_two(mxe *e, const mxe_value *size, mxe_value most[2])
+{
+    mxe_value both[4];
+    for (int i = 0; i < BLOCK; i++)
+        both[i % 4] = i < 4 ? size[i] : mxe_umax_u16x2(e, both[i % 4], size[i]);
+    both[0] =
+        mxe_umax_u16x2(e, mxe_umax_u16x2(e, both[0], both[1]), mxe_umax_u16x2(e, both[2], both[3]));
+    most[0] = mxe_shl(e, both[0], mxe_i32(e, 16));
+    most[1] = mxe_and(e, both[0], mxe_i32(e, HIGH_HALF));
+}
+
+/* As clean_sizes. */
+static void clean_two(mxe *e, mxe_value *size, sizes x[2])
+{
+    mxe_var kept[BLOCK], most_var[2];
+    mxe_branch branch;
+    mxe_value none = mxe_i32(e, 0), inf = mxe_i32(e, F32_INF), most[2], mask[2] = {none, none};
+    largest_two(e, size, most);
+    for (int i = 0; i < BLOCK; i++)
+        kept[i] = mxe_var_new(e, size[i]);
+    for (int v = 0; v < 2; v++) {
+        most_var[v] = mxe_var_new(e, most[v]);
+        x[v].nan = mxe_var_new(e, mxe_varying(e, none));
+    }
+    mxe_if_begin(e, &branch, mxe_any(e, mxe_ult(e, inf, mxe_umax(e, most[0], most[1]))));
+    for (int i = 0; i < BLOCK; i++) {
+        mxe_value word = size[i];
+        for (int v = 0; v < 2; v++) {
+            mxe_value own = mxe_and(e, word, mxe_i32(e, v ? HIGH_HALF : 0xffff));
+            mxe_value is_nan = mxe_ult(e, inf, v ? own : mxe_shl(e, own, mxe_i32(e, 16)));
+            size[i] = mxe_select(e, is_nan, mxe_sub(e, size[i], own), size[i]);
+            mask[v] = mxe_or(e, mask[v], mxe_select(e, is_nan, mxe_i32(e, 1LL << i), none));
+        }
+        mxe_var_set(e, kept[i], size[i]);
+    }
+    largest_two(e, size, most);
+    for (int v = 0; v < 2; v++) {
+        mxe_value marked = mxe_select(e, mxe_ne(e, mask[v], none), mxe_param(e, "nan_amax"), none);
+        mxe_var_set(e, most_var[v], mxe_umax(e, most[v], marked));
+        mxe_var_set(e, x[v].nan, mask[v]);
+    }
+    mxe_if_end(e, &branch);
+    for (int i = 0; i < BLOCK; i++)
+        size[i] = mxe_var_get(e, kept[i]);
+    for (int v = 0; v < 2; v++)
+        x[v].largest = mxe_var_get(e, most_var[v]);
+}
+
+/* Words of nibbles: four rows make 16 bits of each column. */
+static void two_as_nibbles(mxe *e, const mxe_value *words, const mxe_value *y, mx_codes codes[2])
+{
+    mxe_value low = mxe_i32(e, 0xffff), high = mxe_i32(e, HIGH_HALF), both[BLOCK / 4];
+    for (int g = 0; g < BLOCK / 4; g++) {
+        mxe_value word = round_halves(e, y[4 * g + 3]), signs = mxe_i32(e, 0);
+        uint32_t rest = 0x43404340u;
+        for (int i = 2; i >= 0; i--) {
+            word = mxe_add(e, mxe_shl(e, word, mxe_i32(e, 4)), round_halves(e, y[4 * g + i]));
+            rest = (rest << 4) + 0x43404340u;
+        }
+        for (int i = 0; i < 4; i++)
+            signs = mxe_or(e, mxe_lshr(e, signs, mxe_i32(e, 4)),
+                           mxe_and(e, words[4 * g + i], twice(e, 0x8000)));
+        both[g] = mxe_or(e, mxe_sub(e, word, mxe_i32(e, rest)), signs);
+    }
+    for (int i = 0; i < BLOCK / 8; i++) {
+        mxe_value a = both[2 * i], b = both[2 * i + 1], half = mxe_i32(e, 16);
+        codes[0].words[i] = mxe_or(e, mxe_and(e, a, low), mxe_shl(e, b, half));
+        codes[1].words[i] = mxe_or(e, mxe_lshr(e, a, half), mxe_and(e, b, high));
+    }
+}
+
+/* The product by the scale's power of two is exact, or so small that it becomes zero. */
+static void two_as_fp8(mxe *e, const mx_shape *shape, const mxe_value *y, mx_codes codes[2])
+{
+    bool wide = shape->format == MX_FORMAT_MXFP8_E5M2;
+    mxe_value half = mxe_i32(e, 16);
+    for (int i = 0; i < BLOCK; i += 2) {
+        for (int v = 0; v < 2; v++) {
+            mxe_value value[2], *word = &codes[v].words[i / 4];
+            for (int k = 0; k < 2; k++) {
+                mxe_value bits =
+                    v ? mxe_and(e, y[i + k], mxe_i32(e, HIGH_HALF)) : mxe_shl(e, y[i + k], half);
+                value[k] = mxe_bitcast(e, bits, MXE_F32);
+            }
+            mxe_value pair = mxe_fp8_pair(e, value[0], value[1], wide);
+            *word = i % 4 ? mxe_or(e, *word, mxe_shl(e, pair, half)) : pair;
+        }
+    }
+}
+
+void mx_ocp_encode_two(mxe *e, const mx_shape *shape, const mxe_value *words, mx_codes codes[2])
+{
+    mxe_value size[BLOCK], unscale[2];
+    bool nibbles = code_bits(shape) == 4;
+    sizes x[2];
+    for (int i = 0; i < BLOCK; i++)
+        size[i] = mxe_and(e, words[i], twice(e, 0x7fff));
+    clean_two(e, size, x);
+    for (int v = 0; v < 2; v++) {
+        codes[v].header = scale_byte(e, shape, x[v].largest);
+        unscale[v] = mxe_bitcast(e, unscale_of(e, codes[v].header), MXE_I32);
+    }
+    mxe_value both = mxe_or(e, mxe_lshr(e, unscale[0], mxe_i32(e, 16)), unscale[1]);
+    for (int i = 0; i < BLOCK; i++)
+        size[i] = mxe_mul_halves(e, nibbles ? size[i] : words[i], both, MX_DTYPE_BF16);
+    if (nibbles)
+        two_as_nibbles(e, words, size, codes);
+    else
+        two_as_fp8(e, shape, size, codes);
+    for (int v = 0; v < 2; v++)
+        put_nan_codes(e, shape, &x[v], codes[v].words);
+}
+
 /* ---- Encode ---- */
 
 static void load_bits(mxe *e, const mx_shape *shape, const mxe_value *raw, mxe_value *bits)

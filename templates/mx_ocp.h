@@ -25,6 +25,10 @@ bool mx_ocp_by_shorts(const mxe *e, const mx_shape *shape);
 void mx_ocp_encode_shorts(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes);
 void mx_ocp_round_trip(mxe *e, const mx_shape *shape, const mxe_value *raw, mxe_value byte,
                        mxe_value *raw_out);
+/* Blocks of two neighbouring columns at once, nearest even without rotation: words[i] has row i of
+ * both, 16 bits each. For the targets, formats and types that mx_ocp_encodes_two names. */
+bool mx_ocp_encodes_two(const mxgen_target *target, mx_format format, mx_dtype dtype);
+void mx_ocp_encode_two(mxe *e, const mx_shape *shape, const mxe_value *words, mx_codes codes[2]);
 
 /* mx_ocp_options.c: with every option. From the block's elements (f32 bits; `size` without sign and
  * NaN) and 1 / scale: the codes without sign, and the elements whose signs count. */

@@ -1,10 +1,9 @@
 /* Rows and columns at once: x [rows, len] is quantised along its rows and, group by group with each
  * group's end padded, along its columns, and is read once.
  *
- * A program has a tile of 128 padded rows of one group and BLOCK_N elements. Lanes first take 8
- * elements of a row each, four lanes a block, store what these become, and leave the elements in
- * shared memory. Then each lane takes 32 rows of two columns from there; their records meet in the
- * same memory and leave it as runs of four blocks. */
+ * A program has a tile of 128 padded rows of one group and BLOCK_N elements in shared memory. From
+ * there each thread takes blocks of rows, and then 32 rows of two columns; the columns' records
+ * meet in the same memory and leave it as runs of four blocks. */
 #include "gen/template.h"
 
 #include <stdio.h>
@@ -16,20 +15,18 @@
 enum {
     TILE_M = 128, /* rows: four blocks of a column */
     TILE_BLOCKS = TILE_M / MX_OCP_BLOCK,
-    VEC = 8,             /* elements of an access */
-    LANES_PER_BLOCK = 4, /* of a row */
-    ELEMENT = 2,         /* bytes */
+    VEC = 8,     /* elements of an access */
+    ELEMENT = 2, /* bytes */
     CHUNK = 16,
-    MOST_PASSES = 16,
-    IN_FLIGHT = 4 /* accesses of a lane */
+    MOST_LOADS = 8 /* of a thread */
 };
 
 typedef struct plan {
     mxgen_key key;
-    int block_n, warps, lanes, threads;
-    int row_lanes, pass_rows, passes;
+    int block_n, warps, lanes, threads, loads;
+    int pitch; /* bytes between rows in shared memory */
     int block_bytes, image_bytes, column_bytes;
-    bool halves; /* columns that are not rotated are packed two elements a word, too */
+    bool two; /* columns that are not rotated are encoded two at a time */
 } plan;
 
 static plan plan_of(const mxgen_spec *spec)
@@ -39,20 +36,18 @@ static plan plan_of(const mxgen_spec *spec)
     p.warps = mxgen_spec_param(spec, "num_warps");
     p.lanes = spec->target->lanes;
     p.threads = p.warps * p.lanes;
-    p.row_lanes = p.block_n / VEC;
-    p.pass_rows = p.threads / p.row_lanes;
-    p.passes = p.pass_rows ? TILE_M / p.pass_rows : 0;
+    p.loads = TILE_M * p.block_n / VEC / p.threads;
+    p.pitch = p.block_n * ELEMENT + CHUNK; /* against bank conflicts */
     p.block_bytes = mx_format_get(spec->key.format)->block_bytes;
     p.image_bytes = TILE_BLOCKS * p.block_bytes;
-    p.column_bytes = p.image_bytes + CHUNK; /* against bank conflicts */
-    p.halves = mx_converts(spec) && mxgen_target_has(spec->target, MXGEN_CAP_HALVES) &&
-               p.key.format == MX_FORMAT_MXFP4 && p.key.dtype == MX_DTYPE_BF16;
+    p.column_bytes = p.image_bytes + CHUNK; /* likewise */
+    p.two = mx_converts(spec) && mx_ocp_encodes_two(spec->target, p.key.format, p.key.dtype);
     return p;
 }
 
 static int lds_bytes(const plan *p)
 {
-    int elements = TILE_M * p->block_n * ELEMENT, records = p->block_n * p->column_bytes;
+    int elements = TILE_M * p->pitch, records = p->block_n * p->column_bytes;
     return elements > records ? elements : records;
 }
 
@@ -65,82 +60,83 @@ typedef struct tile {
     mxe_value n;  /* i64: its first element of a row */
 } tile;
 
+/* ---- Elements ---- */
+
+/* A thread's accesses are in flight together. Elements that are not there are read where the tensor
+ * begins, and are zeros. */
+static void load_tile(mxe *e, const plan *p, const tile *t)
+{
+    mxe_value words[MOST_LOADS][4], image[MOST_LOADS], inside[MOST_LOADS], zero = mxe_i64(e, 0);
+    int per_row = p->block_n / VEC, shift = __builtin_ctz((unsigned)per_row);
+    mxe_value chunk = mxe_and(e, t->thread, mxe_i32(e, per_row - 1));
+    mxe_value element = mxe_add(e, t->n, mxe_zext(e, mxe_mul(e, chunk, mxe_i32(e, VEC)), MXE_I64));
+    mxe_value exists = mxe_slt(e, element, mxe_param(e, "len"));
+    mxe_value row = mxe_lshr(e, t->thread, mxe_i32(e, shift));
+    for (int i = 0; i < p->loads; i++) {
+        mxe_value at = mxe_add(e, row, mxe_i32(e, i * p->threads / per_row));
+        mxe_value number = mxe_add(e, t->rows.first, mxe_zext(e, at, MXE_I64));
+        inside[i] = mxe_and(e, exists, mxe_slt(e, number, t->rows.end));
+        image[i] =
+            mxe_add(e, mxe_mul(e, at, mxe_i32(e, p->pitch)), mxe_mul(e, chunk, mxe_i32(e, CHUNK)));
+        mxe_value offset = mxe_add(e, mxe_mul(e, number, mxe_param(e, "x_row_stride")), element);
+        offset = mxe_select(e, inside[i], mxe_mul(e, offset, mxe_i64(e, ELEMENT)), zero);
+        mxe_addr addr = {.pointer = "x", .varying = offset};
+        mxe_load(e, addr, MXE_I32, VEC * ELEMENT / 4, CHUNK, MXE_STREAM, words[i]);
+    }
+    for (int i = 0; i < p->loads; i++) {
+        mxe_addr addr = {.pointer = NULL, .varying = image[i]};
+        for (int k = 0; k < VEC * ELEMENT / 4; k++)
+            words[i][k] = mxe_select(e, inside[i], words[i][k], mxe_i32(e, 0));
+        mxe_store(e, addr, MXE_I32, VEC * ELEMENT / 4, CHUNK, 0, mxe_always(), words[i]);
+    }
+}
+
 /* ---- Rows ---- */
 
-typedef struct row_place {
-    mxe_value row, element; /* i64 */
-    mxe_value live;         /* i1: the row is there */
-    mxe_value inside;       /* i1: and so are the elements */
-    mxe_value image;        /* i32: bytes in shared memory */
-} row_place;
-
-static row_place locate(mxe *e, const plan *p, const tile *t, int pass)
+/* The block of a row that a thread has in a pass: eight lanes have two blocks of four rows each,
+ * which lie in different banks. */
+static void locate_block(mxe *e, const plan *p, const tile *t, int pass, mxe_value *row,
+                         mxe_value *part)
 {
-    row_place at;
-    int shift = __builtin_ctz((unsigned)p->row_lanes);
-    mxe_value row = mxe_lshr(e, t->thread, mxe_i32(e, shift));
-    row = mxe_add(e, row, mxe_i32(e, pass * p->pass_rows));
-    mxe_value element =
-        mxe_mul(e, mxe_and(e, t->thread, mxe_i32(e, p->row_lanes - 1)), mxe_i32(e, VEC));
-    mxe_value in_image = mxe_add(e, mxe_mul(e, row, mxe_i32(e, p->block_n)), element);
-    at.image = mxe_mul(e, in_image, mxe_i32(e, ELEMENT));
-    at.row = mxe_add(e, t->rows.first, mxe_zext(e, row, MXE_I64));
-    at.element = mxe_add(e, t->n, mxe_zext(e, element, MXE_I64));
-    at.live = mxe_slt(e, at.row, t->rows.end);
-    at.inside = mxe_and(e, at.live, mxe_slt(e, at.element, mxe_param(e, "len")));
-    return at;
+    int pairs = p->block_n / MX_OCP_BLOCK / 2;
+    mxe_value index = mxe_add(e, t->thread, mxe_i32(e, pass * p->threads));
+    mxe_value eighth = mxe_lshr(e, index, mxe_i32(e, 3));
+    mxe_value low = mxe_and(e, mxe_lshr(e, index, mxe_i32(e, 1)), mxe_i32(e, 3));
+    mxe_value pair = mxe_and(e, eighth, mxe_i32(e, pairs - 1));
+    mxe_value high = mxe_lshr(e, eighth, mxe_i32(e, __builtin_ctz((unsigned)pairs)));
+    *row = mxe_add(e, mxe_mul(e, high, mxe_i32(e, 4)), low);
+    *part = mxe_add(e, mxe_mul(e, pair, mxe_i32(e, 2)), mxe_and(e, index, mxe_i32(e, 1)));
 }
 
-/* Elements that are not there are read where the tensor begins, and are zeros. */
-static void load_words(mxe *e, const row_place *at, mxe_value words[4])
+static void do_row(mxe *e, const plan *p, const tile *t, int pass)
 {
-    mxe_value zero = mxe_i64(e, 0);
-    mxe_value offset = mxe_add(e, mxe_mul(e, at->row, mxe_param(e, "x_row_stride")), at->element);
-    offset = mxe_select(e, at->inside, mxe_mul(e, offset, mxe_i64(e, ELEMENT)), zero);
-    mxe_addr addr = {.pointer = "x", .varying = offset};
-    mxe_load(e, addr, MXE_I32, VEC * ELEMENT / 4, CHUNK, MXE_STREAM, words);
-    for (int i = 0; i < VEC * ELEMENT / 4; i++)
-        words[i] = mxe_select(e, at->inside, words[i], mxe_i32(e, 0));
-}
-
-static void store_row(mxe *e, const plan *p, const tile *t, const row_place *at,
-                      const mxe_value words[4])
-{
-    mxe_value raw[MX_MOST_ELEMENTS], bpr = mxe_param(e, "bpr");
+    mxe_value words[MX_OCP_BLOCK / 2], raw[MX_MOST_ELEMENTS], in_tile, part;
+    mxe_value bpr = mxe_param(e, "bpr");
     mx_codes codes;
     mx_record record;
-    mx_split_words(e, p->key.dtype, words, VEC, raw);
+    locate_block(e, p, t, pass, &in_tile, &part);
+    mxe_addr image = {.pointer = NULL};
+    image.varying = mxe_add(e, mxe_mul(e, in_tile, mxe_i32(e, p->pitch)),
+                            mxe_mul(e, part, mxe_i32(e, MX_OCP_BLOCK * ELEMENT)));
+    for (int i = 0; i < MX_OCP_BLOCK / 2; i += 4) {
+        image.uniform = mxe_i64(e, 4 * i);
+        mxe_load(e, image, MXE_I32, 4, CHUNK, 0, words + i);
+    }
+    mx_split_words(e, p->key.dtype, words, MX_OCP_BLOCK, raw);
     mx_encode(e, &t->row, raw, &codes);
     mx_pack(e, &t->row, &codes, &record);
-    mxe_value block = mxe_lshr(e, at->element, mxe_i64(e, __builtin_ctz(MX_OCP_BLOCK)));
-    mxe_value when = mxe_and(e, at->live, mxe_slt(e, block, bpr));
-    mxe_value number = mxe_add(e, mxe_mul(e, at->row, bpr), block);
+    mxe_value row = mxe_add(e, t->rows.first, mxe_zext(e, in_tile, MXE_I64));
+    mxe_value block = mxe_lshr(e, t->n, mxe_i64(e, __builtin_ctz(MX_OCP_BLOCK)));
+    block = mxe_add(e, block, mxe_zext(e, part, MXE_I64));
+    mxe_value when = mxe_and(e, mxe_slt(e, row, t->rows.end), mxe_slt(e, block, bpr));
+    mxe_value number = mxe_add(e, mxe_mul(e, row, bpr), block);
     mxe_addr addr = {.pointer = "p", .varying = mxe_mul(e, number, mxe_i64(e, p->block_bytes))};
     mx_record_store(e, &t->row, &record, addr, mx_record_align(p->key.format), MXE_STREAM, when);
     mxe_addr scale = {.pointer = "s"};
-    scale.varying = mxe_add(e, mxe_mul(e, at->row, mxe_param(e, "s_row_stride")),
+    scale.varying = mxe_add(e, mxe_mul(e, row, mxe_param(e, "s_row_stride")),
                             mxe_mul(e, block, mxe_param(e, "s_block_stride")));
     mxe_value byte = mxe_zext(e, codes.header, MXE_I8);
-    when = mxe_and(e, when, mxe_eq(e, t->row.part, mxe_i32(e, 0)));
     mxe_store(e, scale, MXE_I8, 1, 1, 0, when, &byte);
-}
-
-static void do_rows(mxe *e, const plan *p, const tile *t)
-{
-    for (int first = 0; first < p->passes; first += IN_FLIGHT) {
-        row_place at[IN_FLIGHT];
-        mxe_value words[IN_FLIGHT][4];
-        int n = p->passes - first < IN_FLIGHT ? p->passes - first : IN_FLIGHT;
-        for (int i = 0; i < n; i++) {
-            at[i] = locate(e, p, t, first + i);
-            load_words(e, &at[i], words[i]);
-        }
-        for (int i = 0; i < n; i++) {
-            mxe_addr image = {.pointer = NULL, .varying = at[i].image};
-            mxe_store(e, image, MXE_I32, 4, CHUNK, 0, mxe_always(), words[i]);
-            store_row(e, p, t, &at[i], words[i]);
-        }
-    }
 }
 
 /* ---- Columns ---- */
@@ -162,39 +158,43 @@ static mxe_value rotates_columns(mxe *e)
 }
 
 /* By way of f32, rotated where that is asked for. */
-static void encode_column(mxe *e, const plan *p, const tile *t, const mxe_value *raw,
+static void encode_column(mxe *e, const plan *p, const tile *t, const mxe_value *words, int v,
                           mx_codes *codes)
 {
-    mxe_value bits[MX_MOST_ELEMENTS];
+    mxe_value raw[MX_OCP_BLOCK], bits[MX_MOST_ELEMENTS];
+    split_column(e, p, words, v, raw);
     for (int i = 0; i < MX_OCP_BLOCK; i++)
         bits[i] = mxe_bitcast(e, mx_raw_to_f32(e, p->key.dtype, raw[i]), MXE_I32);
     mx_ocp_rotate(e, rotates_columns(e), MX_OCP_BLOCK, bits);
     mx_encode(e, &t->column, bits, codes);
 }
 
-/* The same, but elements that need no rotation stay two a word. */
-static void encode_column_halves(mxe *e, const plan *p, const tile *t, const mxe_value *raw,
-                                 mx_codes *codes)
+/* The same, but columns that need no rotation stay two a word. */
+static void encode_two_columns(mxe *e, const plan *p, const tile *t, const mxe_value *words,
+                               mx_codes codes[2])
 {
     mxe_branch branch;
-    mxe_var words[8], header;
-    mx_codes plain;
-    mx_shape shape = t->column;
+    mxe_var kept[2][8], header[2];
     int n = p->block_bytes / 4;
-    shape.dtype = p->key.dtype;
-    mx_encode(e, &shape, raw, &plain);
-    header = mxe_var_new(e, plain.header);
-    for (int i = 0; i < n; i++)
-        words[i] = mxe_var_new(e, plain.words[i]);
+    mx_ocp_encode_two(e, &t->row, words, codes);
+    for (int v = 0; v < 2; v++) {
+        header[v] = mxe_var_new(e, codes[v].header);
+        for (int i = 0; i < n; i++)
+            kept[v][i] = mxe_var_new(e, codes[v].words[i]);
+    }
     mxe_if_begin(e, &branch, rotates_columns(e));
-    encode_column(e, p, t, raw, codes);
-    mxe_var_set(e, header, codes->header);
-    for (int i = 0; i < n; i++)
-        mxe_var_set(e, words[i], codes->words[i]);
+    for (int v = 0; v < 2; v++) {
+        encode_column(e, p, t, words, v, &codes[v]);
+        mxe_var_set(e, header[v], codes[v].header);
+        for (int i = 0; i < n; i++)
+            mxe_var_set(e, kept[v][i], codes[v].words[i]);
+    }
     mxe_if_end(e, &branch);
-    codes->header = mxe_var_get(e, header);
-    for (int i = 0; i < n; i++)
-        codes->words[i] = mxe_var_get(e, words[i]);
+    for (int v = 0; v < 2; v++) {
+        codes[v].header = mxe_var_get(e, header[v]);
+        for (int i = 0; i < n; i++)
+            codes[v].words[i] = mxe_var_get(e, kept[v][i]);
+    }
 }
 
 static void store_column_scale(mxe *e, const tile *t, mxe_value column, mxe_value block,
@@ -230,43 +230,47 @@ static void flush_columns(mxe *e, const plan *p, const tile *t)
     mx_columns_flush(e, &records, t->thread, t->n, base, mxe_param(e, "c_row_stride"), all);
 }
 
-static void do_columns(mxe *e, const plan *p, const tile *t)
+/* The records of the columns stand where the elements stood. */
+static void store_columns(mxe *e, const plan *p, const tile *t, mxe_value pair, mxe_value block,
+                          const mx_codes codes[2])
 {
-    mxe_value words[MX_OCP_BLOCK], raw[MX_MOST_ELEMENTS];
-    mx_record records[2];
-    int pairs = p->block_n / 2;
-    mxe_value pair = mxe_and(e, t->thread, mxe_i32(e, pairs - 1));
-    mxe_value block = mxe_lshr(e, t->thread, mxe_i32(e, __builtin_ctz((unsigned)pairs)));
-    mxe_value start = mxe_mul(e, block, mxe_i32(e, MX_OCP_BLOCK * p->block_n * ELEMENT));
-    start = mxe_add(e, start, mxe_mul(e, pair, mxe_i32(e, 2 * ELEMENT)));
-    mxe_barrier(e);
-    for (int i = 0; i < MX_OCP_BLOCK; i++) {
-        mxe_addr addr = {.pointer = NULL, .varying = start};
-        addr.uniform = mxe_i64(e, i * p->block_n * ELEMENT);
-        mxe_load(e, addr, MXE_I32, 1, 4, 0, &words[i]);
-    }
-    for (int v = 0; v < 2; v++) {
-        mx_codes codes;
-        mxe_value column = mxe_add(e, mxe_mul(e, pair, mxe_i32(e, 2)), mxe_i32(e, v));
-        split_column(e, p, words, v, raw);
-        if (p->halves)
-            encode_column_halves(e, p, t, raw, &codes);
-        else
-            encode_column(e, p, t, raw, &codes);
-        mx_pack(e, &t->column, &codes, &records[v]);
-        store_column_scale(e, t, column, block, codes.header);
-    }
     mxe_barrier(e);
     for (int v = 0; v < 2; v++) {
+        mx_record record;
         mxe_value column = mxe_add(e, mxe_mul(e, pair, mxe_i32(e, 2)), mxe_i32(e, v));
         mxe_addr image = {.pointer = NULL};
+        mx_pack(e, &t->column, &codes[v], &record);
+        store_column_scale(e, t, column, block, codes[v].header);
         image.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, p->column_bytes)),
                                 mxe_mul(e, block, mxe_i32(e, p->block_bytes)));
-        mx_record_store(e, &t->column, &records[v], image, mx_record_align(p->key.format), 0,
+        mx_record_store(e, &t->column, &record, image, mx_record_align(p->key.format), 0,
                         mxe_always());
     }
     mxe_barrier(e);
     flush_columns(e, p, t);
+}
+
+static void do_columns(mxe *e, const plan *p, const tile *t)
+{
+    mxe_value words[MX_OCP_BLOCK];
+    mx_codes codes[2];
+    int pairs = p->block_n / 2;
+    mxe_value pair = mxe_and(e, t->thread, mxe_i32(e, pairs - 1));
+    mxe_value block = mxe_lshr(e, t->thread, mxe_i32(e, __builtin_ctz((unsigned)pairs)));
+    mxe_value start = mxe_add(e, mxe_mul(e, block, mxe_i32(e, MX_OCP_BLOCK * p->pitch)),
+                              mxe_mul(e, pair, mxe_i32(e, 2 * ELEMENT)));
+    for (int i = 0; i < MX_OCP_BLOCK; i++) {
+        mxe_addr addr = {.pointer = NULL, .varying = start};
+        addr.uniform = mxe_i64(e, i * p->pitch);
+        mxe_load(e, addr, MXE_I32, 1, 4, 0, &words[i]);
+    }
+    if (p->two) {
+        encode_two_columns(e, p, t, words, codes);
+    } else {
+        for (int v = 0; v < 2; v++)
+            encode_column(e, p, t, words, v, &codes[v]);
+    }
+    store_columns(e, p, t, pair, block, codes);
 }
 
 static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
@@ -274,23 +278,23 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     plan p = plan_of(spec);
     tile t = {.row = {.format = p.key.format,
                       .dtype = p.key.dtype,
-                      .lanes = LANES_PER_BLOCK,
-                      .count = VEC,
+                      .lanes = 1,
+                      .count = MX_OCP_BLOCK,
                       .hardware = mx_converts(spec)}};
     mxe_value tile_m, tile_n;
     mxe_lds_reserve(e, kernel->lds_bytes);
+    t.row.part = mxe_i32(e, 0);
     t.column = t.row;
     t.column.dtype = MX_DTYPE_F32;
-    t.column.lanes = 1;
-    t.column.count = MX_OCP_BLOCK;
-    t.column.part = mxe_i32(e, 0);
-    t.row.part = mxe_and(e, mxe_lane(e), mxe_i32(e, LANES_PER_BLOCK - 1));
     t.thread = mxe_add(e, mxe_mul(e, mxe_warp(e), mxe_i32(e, p.lanes)), mxe_lane(e));
     mx_divide(e, mxe_program_id(e), mxe_param(e, "n_tiles"), &tile_m, &tile_n);
     t.at = mxe_mul(e, tile_m, mxe_i64(e, TILE_M));
     t.n = mxe_mul(e, tile_n, mxe_i64(e, p.block_n));
     t.rows = mx_group_find(e, t.at, t.thread, false);
-    do_rows(e, &p, &t);
+    load_tile(e, &p, &t);
+    mxe_barrier(e);
+    for (int pass = 0; pass < TILE_M * p.block_n / MX_OCP_BLOCK / p.threads; pass++)
+        do_row(e, &p, &t, pass);
     do_columns(e, &p, &t);
 }
 
@@ -311,10 +315,9 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
         spec->target->simd_width > 1)
         return snprintf(why, why_bytes, "pairs are made on GPUs, from 16-bit types, by `to`"),
                false;
-    if (!mx_warps_fit(spec, p.warps, why, why_bytes) ||
-        !mx_lanes_fit(spec, LANES_PER_BLOCK, why, why_bytes))
+    if (!mx_warps_fit(spec, p.warps, why, why_bytes))
         return false;
-    if (p.threads != p.block_n / 2 * TILE_BLOCKS || p.passes > MOST_PASSES)
+    if (p.threads != p.block_n / 2 * TILE_BLOCKS)
         return snprintf(why, why_bytes,
                         "num_warps %d: a tile of %d columns has %d blocks of two columns, a thread "
                         "each",

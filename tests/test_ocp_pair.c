@@ -160,6 +160,32 @@ START_TEST(weight_turns)
 }
 END_TEST
 
+/* The host turns blocks in two steps: a plan of one says so, and writes nothing. */
+START_TEST(no_plan_on_the_host)
+{
+    bytes *rows = make(u8, 96 * 2, 16), *row_scales = make(u8, 96, 2);
+    bytes *between = make(mx_case_dl_type(MX_DTYPE_F32), 96, 64);
+    bytes *turned = make(u8, 64 * 3, 16), *turned_scales = make(u8, 64, 3);
+    const mxrt_ocp_turned to = {0, &turned->tensor.tensor, &turned_scales->tensor.tensor};
+    static const char *const variants[] = {NULL, "reference"};
+    mxrt_plan_request request = {.op = MX_OP_FROM,
+                                 .format = MX_FORMAT_MXFP4,
+                                 .axis = 1,
+                                 .in = &rows->tensor.tensor,
+                                 .out = &between->tensor.tensor,
+                                 .scales = &row_scales->tensor.tensor,
+                                 .turned = &to,
+                                 .variant = variants[_i]};
+    mxrt_plan *plan = NULL;
+    ck_assert_int_eq(mxrt_plan_create(device, &request, &plan, &error), MX_ERR_UNSUPPORTED);
+    ck_assert_msg(strstr(error.message, "mxrt_ocp_requantize") != NULL, "%s", error.message);
+    ck_assert_ptr_null(plan);
+    for (size_t i = 0; i < turned->size; i++)
+        ck_assert_uint_eq(turned->data[i], 0xcc);
+    drop(rows), drop(row_scales), drop(between), drop(turned), drop(turned_scales);
+}
+END_TEST
+
 START_TEST(capacities)
 {
     ck_assert_int_eq(mxrt_ocp_columns_capacity(0, 0, 128), 0);
@@ -229,6 +255,7 @@ int main(void)
     tcase_add_loop_test(tcase, pair_is_two_operations, 0,
                         (MX_FORMAT_COUNT - MX_FORMAT_PACKED_COUNT) * MX_DTYPE_COUNT);
     tcase_add_test(tcase, weight_turns);
+    tcase_add_loop_test(tcase, no_plan_on_the_host, 0, 2);
     tcase_add_test(tcase, capacities);
     tcase_add_loop_test(tcase, refusals, 0, 8);
     suite_add_tcase(suite, tcase);

@@ -143,7 +143,9 @@ static const struct argp_option bench_option_table[] = {
     {"packed-gap", KEY_GAP, "N", 0, "N bytes of gap after each packed block", 1},
     {"packed-stride", KEY_STRIDE, "N", 0, "Packed bytes lie N bytes apart", 1},
     {"columns", KEY_COLUMNS, "N", 0,
-     "to of OCP formats: the columns in the same pass, padded to a multiple of N rows", 1},
+     "OCP formats: to makes the columns in the same pass, padded to a multiple of N rows; from of "
+     "matrices turns blocks to the other axis",
+     1},
     {0}};
 
 /* ---- A measurement ---- */
@@ -187,7 +189,7 @@ static void print_json(const bench_run *run, const tool_point *point, const mxrt
         json_object_set_new(line, "counts", counts_json(counts, info));
     }
     add_memory(line, point->shape);
-    if (point->columns.data)
+    if (point->columns.data || point->turned.data)
         json_object_set_new(line, "columns", json_integer(point->column_align));
     json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');

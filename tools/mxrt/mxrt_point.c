@@ -68,15 +68,23 @@ static mx_status scales_shape(const tool_point *point, int64_t shape[2], mx_erro
                           point->shape->axis, data, shape, err);
 }
 
+static int turns(const tool_point *point)
+{
+    return point->column_align && point->op == MX_OP_FROM && mx_format_is_ocp(point->format) &&
+           point->shape->ndim == 2;
+}
+
 /* Blocks of a column, and how many columns there are; 0 without. */
 static int64_t column_blocks(const tool_point *point, int64_t *n_columns)
 {
     const mx_case *shape = point->shape;
     int axis = shape->axis < 0 ? shape->axis + shape->ndim : shape->axis;
     *n_columns = shape->shape[axis];
+    int64_t rows = mx_case_elements(shape) / *n_columns;
+    if (turns(point))
+        return (rows + MX_OCP_BLOCK - 1) / MX_OCP_BLOCK;
     if (!point->column_align || point->op != MX_OP_TO || !mx_format_is_ocp(point->format))
         return 0;
-    int64_t rows = mx_case_elements(shape) / *n_columns;
     return mxrt_ocp_columns_capacity(rows, 0, point->column_align) / MX_OCP_BLOCK;
 }
 
@@ -88,8 +96,11 @@ static mx_status init_columns(tool_point *point, const tool_engine *engine, mx_e
     int64_t n, blocks = column_blocks(point, &n);
     if (!blocks)
         return MX_OK;
-    const int64_t data[] = {n, blocks * mx_format_get(point->format)->block_bytes};
+    const int64_t block_bytes = mx_format_get(point->format)->block_bytes;
+    const int64_t data[] = {turns(point) ? n * blocks : n,
+                            turns(point) ? block_bytes : blocks * block_bytes};
     const int64_t scales[] = {n, blocks};
+    int axis = point->shape->axis < 0 ? point->shape->axis + 2 : point->shape->axis;
     mx_status status =
         measure_ring_init(&point->column_ring, engine->device, data[0] * data[1], 1, err);
     if (status == MX_OK)
@@ -100,6 +111,11 @@ static mx_status init_columns(tool_point *point, const tool_engine *engine, mx_e
                        &point->column_data);
     mx_case_contiguous(bytes, device, 2, scales, measure_ring_at(&point->column_scale_ring, 0),
                        &point->column_scales);
+    if (turns(point)) {
+        point->turned =
+            (mxrt_ocp_turned){1 - axis, &point->column_data.tensor, &point->column_scales.tensor};
+        return MX_OK;
+    }
     point->columns = (mxrt_ocp_columns){.data = &point->column_data.tensor,
                                         .scales = &point->column_scales.tensor,
                                         .group_align = point->column_align};
@@ -123,7 +139,7 @@ static mx_status count_bytes(tool_point *point, mx_error *err)
             plain + (point->op == MX_OP_QDQ ? plain : blocks * block_bytes) + scales[0] * scales[1];
     int64_t n, n_blocks = column_blocks(point, &n);
     if (status == MX_OK)
-        point->moved_bytes += n * n_blocks * (block_bytes + 1);
+        point->moved_bytes += n * n_blocks * (block_bytes + 1) - (turns(point) ? plain : 0);
     return status;
 }
 
@@ -209,7 +225,8 @@ mxrt_plan_request point_request(const tool_point *point)
                                .in = &point->in.tensor,
                                .out = &point->out.tensor,
                                .scales = point->has_scales ? &point->scales.tensor : NULL,
-                               .columns = point->columns.data ? &point->columns : NULL};
+                               .columns = point->columns.data ? &point->columns : NULL,
+                               .turned = point->turned.data ? &point->turned : NULL};
 }
 
 /* The first element of a slot's tensor; `tensor` is slot 0's. */

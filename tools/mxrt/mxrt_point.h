@@ -16,9 +16,11 @@ typedef struct tool_point {
     mx_case_tensor in, out;
     mx_case_tensor scales; /* OCP formats, contiguous; of no other */
     int has_scales;
-    /* Columns, too (mxrt_ocp_columns): what one group of all rows is padded to, or 0. */
+    /* Columns, too (mxrt_ocp_columns): what one group of all rows is padded to, or 0. Of `from` the
+     * blocks are turned to the columns of a matrix instead (mxrt_ocp_turned). */
     int column_align;
     mxrt_ocp_columns columns;
+    mxrt_ocp_turned turned;
     mx_case_tensor column_data, column_scales;
     measure_ring in_ring, out_ring, scale_ring;
     measure_ring column_ring, column_scale_ring; /* of one slot */
