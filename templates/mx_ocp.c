@@ -543,7 +543,7 @@ void mx_ocp_encode_two(mxe *e, const mx_shape *shape, const mxe_value *words, mx
         size[i] = mxe_and(e, words[i], twice(e, 0x7fff));
     clean_two(e, size, x);
     for (int v = 0; v < 2; v++) {
-        codes[v].header = scale_byte(e, shape, x[v].largest);
+        codes[v].header = mx_ocp_scale_byte(e, shape, x[v].largest);
         unscale[v] = mxe_bitcast(e, unscale_of(e, codes[v].header), MXE_I32);
     }
     mxe_value both = mxe_or(e, mxe_lshr(e, unscale[0], mxe_i32(e, 16)), unscale[1]);
