@@ -363,11 +363,13 @@ static bool applies(const mxgen_spec *spec, char *why, size_t why_bytes)
     return true;
 }
 
+/* The second is for products that have too few tiles of the first for all cores. */
 static bool explored(const mxgen_spec *spec)
 {
-    return mxgen_spec_param(spec, "BLOCK_SIZE_M") == 96 &&
-           mxgen_spec_param(spec, "BLOCK_SIZE_N") == 128 &&
-           mxgen_spec_param(spec, "BLOCK_SIZE_K") == 256;
+    int block_m = mxgen_spec_param(spec, "BLOCK_SIZE_M");
+    int block_n = mxgen_spec_param(spec, "BLOCK_SIZE_N");
+    return mxgen_spec_param(spec, "BLOCK_SIZE_K") == 256 &&
+           ((block_m == 96 && block_n == 128) || (block_m == 48 && block_n == 64));
 }
 
 static void describe_side(mxgen_kernel *kernel, const gemm_host_side *side)

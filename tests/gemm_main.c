@@ -1,8 +1,10 @@
-/* gemm_check --pack FILE [--device URI] [--variants N] [--case TEXT] [--name TEXT] [--verbose]
+/* gemm_check --pack FILE [--device URI] [--variants N] [--every N] [--case TEXT] [--name TEXT]
+ *            [--verbose]
  *
  * Runs every case of gemm_engine on every kernel of grouped GEMM that the pack has for the device;
- * of each kind the first N of --variants, and with --case and --name only those that contain the
- * text. The exit status is 1 if one fails, 77 if there is no kernel or no device. */
+ * of each kind the first N of --variants, on each kernel every Nth case of --every, other ones on
+ * the next, and with --case and --name only those that contain the text. The exit status is 1 if
+ * one fails, 77 if there is no kernel or no device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,7 @@
 
 typedef struct options {
     const char *pack, *device, *with, *named;
-    size_t n_variants;
+    size_t n_variants, every;
     int verbose;
     driver_graphs graphs; /* without a library on the host */
 } options;
@@ -25,14 +27,14 @@ typedef struct tally {
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: gemm_check --pack FILE [--device URI] [--variants N] [--case TEXT] "
-                    "[--name TEXT] [--verbose]\n");
+    fprintf(stderr, "usage: gemm_check --pack FILE [--device URI] [--variants N] [--every N] "
+                    "[--case TEXT] [--name TEXT] [--verbose]\n");
     return 2;
 }
 
 static int parse(int argc, char **argv, options *out)
 {
-    *out = (options){.device = "host", .n_variants = MAX_VARIANTS};
+    *out = (options){.device = "host", .n_variants = MAX_VARIANTS, .every = 1};
     for (int i = 1; i < argc; i++) {
         const char **text = !strcmp(argv[i], "--pack")     ? &out->pack
                             : !strcmp(argv[i], "--device") ? &out->device
@@ -45,10 +47,12 @@ static int parse(int argc, char **argv, options *out)
             *text = argv[++i];
         else if (!strcmp(argv[i], "--variants") && i + 1 < argc)
             out->n_variants = (size_t)atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--every") && i + 1 < argc)
+            out->every = (size_t)atoi(argv[++i]);
         else
             return 0;
     }
-    return out->pack && out->n_variants > 0 && out->n_variants <= MAX_VARIANTS;
+    return out->pack && out->n_variants > 0 && out->n_variants <= MAX_VARIANTS && out->every > 0;
 }
 
 static void kind_text(const gemm_kind *kind, mx_gemm_pass pass, char *out, size_t out_bytes)
@@ -84,7 +88,8 @@ static void check_variant(mxrt_device *device, mx_gemm_pass pass, const gemm_kin
     kind_text(kind, pass, kinds, sizeof(kinds));
     for (size_t i = 0; i < gemm_case_count(); i++) {
         const gemm_case *c = gemm_case_at(i);
-        if (c->pass != pass || (o->with && !strstr(c->name, o->with)))
+        if (c->pass != pass || (o->with && !strstr(c->name, o->with)) ||
+            (i + (size_t)t->kernels) % o->every)
             continue;
         snprintf(what, sizeof(what), "%s, %s", kinds, c->name);
         gemm_verdict verdict = gemm_case_run(device, c, kind, name, &outcome);

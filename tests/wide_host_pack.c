@@ -36,6 +36,7 @@ int main(int argc, char **argv)
                                 .n_formats = 1,
                                 .dtypes = &result,
                                 .n_dtypes = 1,
+                                .max_rank = 1,
                                 .families = MXGEN_FAMILY_GEMM};
     mxgen_build_options options = {.targets = &targets, .n_targets = 1, .filter = filter};
     if (mxgen_build_pack(&options, argv[1], NULL, &error)) {
