@@ -133,6 +133,14 @@ static const bad_case mlir_cases[] = {
      "%p[%i] : memref<4xindex>\n  return\n}\n",
      NULL, "k.mlir:2:8: "},
     {MLIR, "gpu.module @m {\n}\ngpu.module @n {\n}\n", NULL, "2 gpu.modules"},
+    {MLIR,
+     "func.func @f(%x: f32, %p: memref<1xf32>, %i: index) {\n  %y = math.erf %x : f32\n  "
+     "memref.store %y, %p[%i] : memref<1xf32>\n  return\n}\n",
+     NULL, "k.mlir:2:8: 'math.erf' op: GPUs do not have it"},
+    {MLIR,
+     "func.func @f(%x: f64, %p: memref<1xf64>, %i: index) {\n  %y = math.exp %x : f64\n  "
+     "memref.store %y, %p[%i] : memref<1xf64>\n  return\n}\n",
+     NULL, "k.mlir:2:8: 'math.exp' op: GPUs do not have it in f64"},
     {MLIR, "gpu.module @m {\n  gpu.func @f(%x: memref<?xf32>) kernel {\n    gpu.return\n  }\n}\n",
      "{\"args\": [{\"name\": \"x\", \"kind\": \"memref\"}]}", "memref x needs a \"shape\""},
     {MLIR, "gpu.module @m {\n  gpu.func @f(%x: memref<?xf32>) kernel {\n    gpu.return\n  }\n}\n",

@@ -15,6 +15,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/IRReader.h>
 #include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
 #include <mlir-c/Diagnostics.h>
 #include <mlir-c/IR.h>
 #include <mlir-c/Pass.h>
@@ -211,6 +212,51 @@ static MlirWalkResult set_size(MlirOperation op, void *user)
     return MlirWalkResultAdvance;
 }
 
+/* Of the dialect math, what GPUs have in no type, and what they have only of types below f64. */
+static const char *const never_on_gpu[] = {"acos", "asin", "atan",  "atan2", "cbrt",
+                                           "erf",  "erfc", "fpowi", "powf"};
+static const char *const single_on_gpu[] = {"exp",  "exp2",  "expm1", "log",   "log10", "log1p",
+                                            "log2", "sin",   "cos",   "tan",   "sinh",  "cosh",
+                                            "tanh", "asinh", "acosh", "atanh", "rsqrt"};
+
+static bool is_math(MlirOperation op, const char *const *names, size_t n)
+{
+    static const char dialect[] = "math.";
+    MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(op));
+    size_t skipped = strlen(dialect);
+    if (name.length <= skipped || strncmp(name.data, dialect, skipped))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (name.length - skipped == strlen(names[i]) &&
+            !strncmp(name.data + skipped, names[i], name.length - skipped))
+            return true;
+    }
+    return false;
+}
+
+static bool has_f64(MlirOperation op)
+{
+    MlirType type = mlirValueGetType(mlirOperationGetResult(op, 0));
+    if (mlirTypeIsAVector(type))
+        type = mlirShapedTypeGetElementType(type);
+    return mlirTypeIsAF64(type);
+}
+
+static MlirWalkResult check_math(MlirOperation op, void *user)
+{
+    bool *is_wrong = user;
+    bool never = is_math(op, never_on_gpu, sizeof(never_on_gpu) / sizeof(never_on_gpu[0]));
+    bool single = is_math(op, single_on_gpu, sizeof(single_on_gpu) / sizeof(single_on_gpu[0]));
+    if (!never && !(single && has_f64(op)))
+        return MlirWalkResultAdvance;
+    MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(op));
+    print_location(mlirOperationGetLocation(op));
+    printf("'%.*s' op: GPUs do not have it%s; see mxgen(1)\n", (int)name.length, name.data,
+           never ? "" : " in f64");
+    *is_wrong = true;
+    return MlirWalkResultInterrupt;
+}
+
 /* Reductions over lanes: on the host there is one, and the result is what it has. */
 typedef struct reductions {
     MlirOperation ops[256];
@@ -246,8 +292,13 @@ static LLVMModuleRef lower_module(lowering *l, MlirModule module, LLVMContextRef
 {
     if (!run_passes(l, module, "builtin.module(gpu-kernel-outlining)"))
         return NULL;
+    bool is_wrong = false;
     if (!strcmp(l->kind, "host"))
         drop_reductions(module);
+    else
+        mlirOperationWalk(mlirModuleGetOperation(module), check_math, &is_wrong, MlirWalkPreOrder);
+    if (is_wrong)
+        return NULL;
     find_gpu_modules(l, module);
     if (l->n_gpu_modules > 1) {
         printf("%s: %d gpu.modules: one is compiled at a time, split the file\n", l->label,
