@@ -319,6 +319,7 @@ typedef struct mxe_addr {
     /* NULL, or another argument that is the base where `is_other` (uniform i1) holds. */
     const char *other;
     mxe_value is_other;
+    mxe_value lane_step; /* uniform i64, added to lane_stride, or a NULL ref; the host */
 } mxe_addr;
 
 enum { MXE_STREAM = 1u << 0 /* will not be used again soon: keep it out of caches */ };

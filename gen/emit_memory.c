@@ -51,6 +51,11 @@ static bool check_addr(mxe *e, const mxe_addr *addr)
         mxe_fail(e, "the uniform part of an address is a uniform i64");
         return false;
     }
+    if (addr->lane_step.ref && (addr->lane_step.type != MXE_I64 || addr->lane_step.varying ||
+                                e->target->kind != MXGEN_HOST)) {
+        mxe_fail(e, "an address's lane step is a uniform i64, on the host");
+        return false;
+    }
     if (addr->varying.ref && addr->varying.type != MXE_I32 && addr->varying.type != MXE_I64) {
         mxe_fail(e, "the varying part of an address is i32 or i64");
         return false;
@@ -118,7 +123,14 @@ static LLVMValueRef lane_pointer(mxe *e, const mxe_addr *addr, LLVMValueRef unif
             bytes = LLVMBuildExtractElement(e->builder, wide.ref, mxe_llvm_i32(e, lane), "");
         pointer = offset_pointer(e, pointer, bytes);
     }
-    if (addr->lane_stride == 0 || lane == 0)
+    if (lane == 0)
+        return pointer;
+    if (addr->lane_step.ref) {
+        LLVMValueRef number = LLVMConstInt(e->types[MXE_I64], (unsigned long long)lane, 0);
+        LLVMValueRef bytes = LLVMBuildMul(e->builder, addr->lane_step.ref, number, "");
+        pointer = offset_pointer(e, pointer, bytes);
+    }
+    if (addr->lane_stride == 0)
         return pointer;
     return offset_pointer(
         e, pointer,
@@ -366,7 +378,7 @@ static void rows_load(mxe *e, const mxe_addr *addr, mxe_type type, int n, int al
                       mxe_value *out)
 {
     LLVMValueRef uniform = uniform_pointer(e, addr);
-    bool aligned_lanes = !addr->varying.ref || !addr->varying.varying;
+    bool aligned_lanes = !addr->lane_step.ref && (!addr->varying.ref || !addr->varying.varying);
     if (n == 1 && aligned_lanes && addr->lane_stride == mxe_type_bytes(type)) {
         LLVMValueRef value = build_load(e, mxe_llvm_type(e, type, true),
                                         lane_pointer(e, addr, uniform, 0), align_bytes, 0);
@@ -388,7 +400,7 @@ static void rows_store(mxe *e, const mxe_addr *addr, mxe_type type, int n, int a
                        unsigned flags, mxe_value predicate, const mxe_value *values)
 {
     LLVMValueRef uniform = uniform_pointer(e, addr);
-    bool aligned_lanes = !addr->varying.ref || !addr->varying.varying;
+    bool aligned_lanes = !addr->lane_step.ref && (!addr->varying.ref || !addr->varying.varying);
     if (n == 1 && aligned_lanes && !predicate.ref && addr->lane_stride == mxe_type_bytes(type)) {
         build_store(e, mxe_varying_at(e, values[0]).ref, lane_pointer(e, addr, uniform, 0),
                     align_bytes, host_flags(flags, 16, align_bytes));

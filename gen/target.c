@@ -31,9 +31,9 @@ static const mxgen_target targets[] = {
      MXGEN_CAP_EXCHANGE | MXGEN_CAP_TILE_MMA | MXGEN_CAP_FP8 | MXGEN_CAP_HALVES, 32, 1, 49152, 1024,
      512, 8, 16, 132, 0, 232448, 0},
     {"host-x86-64-v3", "x86-64 with AVX2, FMA, F16C: 8 lanes", "x86_64-unknown-linux-gnu",
-     "x86-64-v3", "", MXGEN_HOST, HOST_CAPS, 8, 8, 16384, 1, 0, 1, 1, 1, 0, 0, 0},
+     "x86-64-v3", "", MXGEN_HOST, HOST_CAPS, 8, 8, 32768, 1, 0, 1, 1, 1, 0, 0, 0},
     {"host-x86-64-v4", "x86-64 with AVX-512 F, BW, DQ, VL: 16 lanes", "x86_64-unknown-linux-gnu",
-     "x86-64-v4", "", MXGEN_HOST, HOST_CAPS, 16, 16, 16384, 1, 0, 1, 1, 1, 0, 0, 0},
+     "x86-64-v4", "", MXGEN_HOST, HOST_CAPS, 16, 16, 32768, 1, 0, 1, 1, 1, 0, 0, 0},
 };
 
 size_t mxgen_target_count(void)

@@ -3,11 +3,10 @@
  * columns. Tensor accesses are coalesced along the columns. A column's records follow each other in
  * the packed bytes: with STAGED the tile's records meet in shared memory, a column's image a row
  * there, and leave it side by side. */
-#include "gen/template.h"
+#include "templates/mx_tiles.h"
 
 #include <stdio.h>
 
-#include "templates/mx_block.h"
 #include "templates/mx_launch.h"
 
 enum {
@@ -20,18 +19,9 @@ enum {
     MOST_CACHED = 16 << 20 /* bytes written that caches may be expected to keep */
 };
 
-typedef struct plan {
-    mxgen_key key;
-    int vec, warps, block_m, block_n, staged;
-    bool even;    /* rows are whole blocks */
-    bool in_rows; /* whole blocks' elements go by way of shared memory, row by row */
-    int lanes, threads;
-    int column_threads; /* that lie side by side along the columns */
-    int passes;         /* blocks that a lane takes, one after the other */
-    int block_elements, block_bytes, elem_bytes, record_align, image_bytes, column_bytes;
-    bool hardware, options; /* OCP formats: by the target's conversions; all options */
-    unsigned flags;
-} plan;
+typedef mx_tiles_plan plan;
+typedef mx_tiles_tile tile;
+typedef mx_tiles_place place;
 
 static plan plan_of(const mxgen_spec *spec)
 {
@@ -60,27 +50,6 @@ static plan plan_of(const mxgen_spec *spec)
     p.in_rows = spec->target->simd_width > 1;
     return p;
 }
-
-/* Where the tile stands, at kernel time. */
-typedef struct tile {
-    mx_shape shape;
-    mxe_value x_base, y_base;  /* i64: byte offset of the tile's first element */
-    mxe_value packed;          /* i64: number of the tile's first block */
-    mxe_value scales;          /* i64: byte offset of its scale */
-    mxe_value columns, blocks; /* i32: of the tile that exist, 1 at least */
-    mxe_value rows;   /* i32: elements along the axis from the tile's first on, cut to the tile */
-    mxe_value thread; /* i32: in the program */
-    bool in_rows;     /* host: the block's elements are in shared memory, row by row */
-} tile;
-
-/* A lane's block (and its neighbours in VEC columns). */
-typedef struct place {
-    mxe_value block, column; /* i32, in the tile; clamped to what exists */
-    mxe_value slot;          /* i32: the block that the lane would have */
-    mxe_value slot_column;
-    mxe_value rows; /* i32: of the block that exist, if not even */
-    mxe_value live; /* i1, or NULL ref when always */
-} place;
 
 static mxe_value rows_of(mxe *e, const plan *p, const tile *t, mxe_value block)
 {
@@ -123,23 +92,12 @@ static mxe_value row_bytes(mxe *e, const plan *p, const char *stride, mxe_value 
     return mxe_mul(e, row, bytes);
 }
 
-/* Bytes of a row of the tile. */
-static int row_image(const plan *p)
-{
-    return p->block_n * p->elem_bytes;
-}
-
 static mxe_addr element_addr(mxe *e, const plan *p, const tile *t, const place *at,
                              const char *pointer, const char *stride, mxe_value inside, int i)
 {
     mxe_addr addr = {.pointer = pointer};
-    if (t->in_rows) {
-        mxe_value column = mxe_mul(e, at->column, mxe_i32(e, p->elem_bytes));
-        addr.pointer = NULL;
-        addr.uniform = mxe_add(e, mxe_zext(e, column, MXE_I64), mxe_i64(e, i * row_image(p)));
-        addr.lane_stride = p->elem_bytes;
-        return addr;
-    }
+    if (t->in_rows)
+        return mx_tiles_host_element(e, p, at, i);
     addr.uniform = pointer[0] == 'x' ? t->x_base : t->y_base;
     mxe_value offset = row_bytes(e, p, stride, at->block, i);
     if (inside.ref)
@@ -213,6 +171,8 @@ static mxe_addr record_addr(mxe *e, const plan *p, const tile *t, const place *a
 {
     mxe_addr addr = {.pointer = "p"};
     mxe_value column = at->column, block = at->block;
+    if (t->in_rows)
+        return mx_tiles_host_record(e, p, at);
     if (p->staged) {
         addr.pointer = NULL;
         /* A lane without a block may write to the slot it would have, but has to read a real one.
@@ -237,9 +197,7 @@ static mxe_addr record_addr(mxe *e, const plan *p, const tile *t, const place *a
     mxe_value number = mxe_add(e, t->packed, mxe_zext(e, block, MXE_I64));
     number = mxe_add(e, number, mxe_mul(e, mxe_zext(e, column, MXE_I64), column_blocks));
     addr.uniform = mxe_mul(e, number, mxe_i64(e, p->block_bytes));
-    if (e->simd_width > 1)
-        addr.varying = mxe_mul(e, mxe_mul(e, mxe_zext(e, mxe_lane(e), MXE_I64), column_blocks),
-                               mxe_i64(e, p->block_bytes));
+    addr.lane_step = mxe_mul(e, column_blocks, mxe_i64(e, p->block_bytes));
     return addr;
 }
 
@@ -277,12 +235,15 @@ static mxe_addr scale_addr(mxe *e, const plan *p, const tile *t, const place *at
         addr.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, scale_column_bytes(p))), block);
         return addr;
     }
-    mxe_value columns = mxe_zext(e, column, MXE_I64);
-    if (e->simd_width > 1)
-        columns = mxe_add(e, columns, mxe_zext(e, mxe_lane(e), MXE_I64));
-    columns = mxe_mul(e, columns, mxe_param(e, "column_scales"));
-    addr.varying = mxe_add(e, columns,
-                           mxe_mul(e, mxe_zext(e, block, MXE_I64), mxe_param(e, "s_block_stride")));
+    mxe_value columns = mxe_mul(e, mxe_zext(e, column, MXE_I64), mxe_param(e, "column_scales"));
+    mxe_value byte = mxe_add(
+        e, columns, mxe_mul(e, mxe_zext(e, block, MXE_I64), mxe_param(e, "s_block_stride")));
+    if (p->in_rows) {
+        addr.uniform = mxe_add(e, addr.uniform, byte);
+        addr.lane_step = mxe_param(e, "column_scales");
+    } else {
+        addr.varying = byte;
+    }
     return addr;
 }
 
@@ -397,7 +358,7 @@ static void pass_decode(mxe *e, const plan *p, const tile *t, const place *at)
         store_elements(e, p, t, at, out);
 }
 
-static void pass_body(mxe *e, const plan *p, const tile *t, const place *at)
+void mx_tiles_pass(mxe *e, const plan *p, const tile *t, const place *at)
 {
     if (p->key.op == MX_OP_FROM)
         pass_decode(e, p, t, at);
@@ -472,152 +433,12 @@ static void tile_on_gpu(mxe *e, const plan *p, tile *t)
     }
     mxe_value pass = mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_i64(e, p->passes), mxe_i64(e, 1));
     place at = locate(e, p, t, mxe_zext(e, pass, MXE_I32));
-    pass_body(e, p, t, &at);
+    mx_tiles_pass(e, p, t, &at);
     mxe_for_end(e, &loop);
     if (p->staged && p->key.op == MX_OP_TO) {
         mxe_barrier(e);
         move_all(e, p, t, true);
     }
-}
-
-/* ---- Host ----
- *
- * Rows of a tensor lie a power of two apart more often than not, and then share few places in the
- * first cache: of each line only the columns of one group would be used before it leaves. So a
- * block's rows are moved whole, between the tensor and shared memory. */
-
-/* Row i of a block. */
-static mxe_value row_offset(mxe *e, const plan *p, mxe_value base, const char *stride,
-                            mxe_value block, mxe_value i)
-{
-    mxe_value row = mxe_mul(e, mxe_zext(e, block, MXE_I64), mxe_i64(e, p->block_elements));
-    row = mxe_mul(e, mxe_add(e, row, i), mxe_param(e, stride));
-    return mxe_add(e, base, mxe_mul(e, row, mxe_i64(e, p->elem_bytes)));
-}
-
-/* A vector at byte `at` of a row, i64. */
-static void move_vector(mxe *e, const plan *p, mxe_addr row, mxe_addr image, mxe_value at,
-                        bool to_row)
-{
-    mxe_type type = p->elem_bytes == 4 ? MXE_I32 : MXE_I16;
-    mxe_value items;
-    row.uniform = mxe_add(e, row.uniform, at);
-    image.uniform = mxe_add(e, image.uniform, at);
-    row.lane_stride = image.lane_stride = p->elem_bytes;
-    mxe_load(e, to_row ? image : row, type, 1, p->elem_bytes, 0, &items);
-    mxe_store(e, to_row ? row : image, type, 1, p->elem_bytes, 0, mxe_always(), &items);
-}
-
-/* A row of the whole tile, in vectors as wide as there are; with `flags` aligned to them. */
-static void move_row(mxe *e, const plan *p, mxe_addr row, mxe_addr image, bool to_row,
-                     unsigned flags)
-{
-    int vector = 4 * p->lanes, align_bytes = flags ? vector : p->elem_bytes;
-    for (int byte = 0; byte < row_image(p); byte += vector) {
-        mxe_addr from = to_row ? image : row, to = to_row ? row : image;
-        mxe_value items;
-        from.uniform = mxe_add(e, from.uniform, mxe_i64(e, byte));
-        to.uniform = mxe_add(e, to.uniform, mxe_i64(e, byte));
-        from.lane_stride = to.lane_stride = 4;
-        mxe_load(e, from, MXE_I32, 1, p->elem_bytes, 0, &items);
-        mxe_store(e, to, MXE_I32, 1, align_bytes, flags, mxe_always(), &items);
-    }
-}
-
-/* Columns from 0 to `whole`, i64, of a block's rows. */
-static void move_rows(mxe *e, const plan *p, const tile *t, mxe_value block, mxe_value whole,
-                      bool to_rows)
-{
-    mxe_loop rows, columns;
-    mxe_branch branch, pass;
-    mxe_value size = mxe_i64(e, p->elem_bytes);
-    mxe_value i =
-        mxe_for_begin(e, &rows, mxe_i64(e, 0), mxe_i64(e, p->block_elements), mxe_i64(e, 1));
-    mxe_addr row = {.pointer = to_rows ? "y" : "x"}, image = {.pointer = NULL};
-    row.uniform = row_offset(e, p, to_rows ? t->y_base : t->x_base,
-                             to_rows ? "y_axis_stride" : "x_axis_stride", block, i);
-    image.uniform = mxe_mul(e, i, mxe_i64(e, row_image(p)));
-    mxe_if_begin(e, &branch, mxe_eq(e, whole, mxe_i64(e, p->block_n)));
-    if (to_rows) {
-        mxe_if_begin(e, &pass, mxe_ne(e, mxe_param(e, "stream"), mxe_i32(e, 0)));
-        move_row(e, p, row, image, true, MXE_STREAM);
-        mxe_if_else(e, &pass);
-    }
-    move_row(e, p, row, image, to_rows, 0);
-    if (to_rows)
-        mxe_if_end(e, &pass);
-    mxe_if_else(e, &branch);
-    mxe_value n = mxe_for_begin(e, &columns, mxe_i64(e, 0), whole, mxe_i64(e, p->lanes));
-    move_vector(e, p, row, image, mxe_mul(e, n, size), to_rows);
-    mxe_for_end(e, &columns);
-    mxe_if_end(e, &branch);
-    mxe_for_end(e, &rows);
-}
-
-/* Asks for the columns from `column` on, i64, of the next block's rows. */
-static void prefetch_rows(mxe *e, const plan *p, const tile *t, mxe_value block, mxe_value column)
-{
-    mxe_value next = mxe_add(e, block, mxe_i32(e, 1));
-    mxe_value base = mxe_add(e, t->x_base, mxe_mul(e, column, mxe_i64(e, p->elem_bytes)));
-    /* One lane's place is all lanes'. */
-    mxe_scalar_begin(e);
-    for (int i = 0; i < p->block_elements; i++) {
-        mxe_addr addr = {.pointer = "x"};
-        addr.uniform = row_offset(e, p, base, "x_axis_stride", next, mxe_i64(e, i));
-        mxe_prefetch(e, addr);
-    }
-    mxe_scalar_end(e);
-}
-
-/* Whole groups of columns, then the rest one by one; `p` says whether the block is whole. */
-static void columns_on_host(mxe *e, const plan *p, const tile *t, mxe_value block)
-{
-    mxe_loop loop;
-    tile groups = *t;
-    place at = {
-        .block = block, .slot = block, .rows = rows_of(e, p, t, block), .live = mxe_always()};
-    mxe_value columns = mxe_zext(e, t->columns, MXE_I64);
-    mxe_value whole = mxe_and(e, columns, mxe_i64(e, ~(int64_t)(p->lanes - 1)));
-    groups.in_rows = p->even && p->in_rows;
-    if (groups.in_rows && p->key.op != MX_OP_FROM)
-        move_rows(e, p, t, block, whole, false);
-    mxe_value n = mxe_for_begin(e, &loop, mxe_i64(e, 0), whole, mxe_i64(e, p->lanes));
-    at.column = at.slot_column = mxe_zext(e, n, MXE_I32);
-    if (groups.in_rows && p->key.op != MX_OP_FROM)
-        prefetch_rows(e, p, t, block, n);
-    pass_body(e, p, &groups, &at);
-    mxe_for_end(e, &loop);
-    if (groups.in_rows && p->key.op != MX_OP_TO)
-        move_rows(e, p, t, block, whole, true);
-    mxe_scalar_begin(e);
-    n = mxe_for_begin(e, &loop, whole, columns, mxe_i64(e, 1));
-    at.column = at.slot_column = mxe_zext(e, n, MXE_I32);
-    pass_body(e, p, t, &at);
-    mxe_for_end(e, &loop);
-    mxe_scalar_end(e);
-}
-
-static void tile_on_host(mxe *e, const plan *p, const tile *t)
-{
-    mxe_loop loop;
-    mxe_branch branch;
-    plan whole = *p, ragged = *p;
-    whole.even = true;
-    ragged.even = false;
-    mxe_value m =
-        mxe_for_begin(e, &loop, mxe_i64(e, 0), mxe_zext(e, t->blocks, MXE_I64), mxe_i64(e, 1));
-    mxe_value block = mxe_zext(e, m, MXE_I32);
-    mxe_value end = mxe_mul(e, mxe_add(e, m, mxe_i64(e, 1)), mxe_i64(e, p->block_elements));
-    if (p->even) {
-        columns_on_host(e, &whole, t, block);
-    } else {
-        mxe_if_begin(e, &branch, mxe_ule(e, mxe_zext(e, end, MXE_I32), t->rows));
-        columns_on_host(e, &whole, t, block);
-        mxe_if_else(e, &branch);
-        columns_on_host(e, &ragged, t, block);
-        mxe_if_end(e, &branch);
-    }
-    mxe_for_end(e, &loop);
 }
 
 /* program -> tile along the columns, tile along the axis, outer coordinates. */
@@ -673,11 +494,9 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     if (kernel->lds_bytes)
         mxe_lds_reserve(e, kernel->lds_bytes);
     place_tile(e, &p, &t);
-    if (e->simd_width > 1) {
-        tile_on_host(e, &p, &t);
-        if (p.in_rows && p.key.op != MX_OP_TO)
-            mxe_stream_end(e);
-    } else
+    if (p.in_rows)
+        mx_tiles_on_host(e, &p, &t);
+    else
         tile_on_gpu(e, &p, &t);
 }
 
@@ -701,7 +520,7 @@ static int lds_bytes(const plan *p)
 {
     int scales = stages_scales(p) ? p->block_n * scale_column_bytes(p) : 0;
     if (p->in_rows)
-        return p->block_elements * row_image(p);
+        return mx_tiles_host_bytes(p);
     return p->staged ? p->block_n * p->column_bytes + scales : 0;
 }
 
