@@ -105,7 +105,7 @@ mxe_value mxe_to_bf16_at(mxe *e, mxe_value a);
 
 /* An element's code, in an integer's low bits (others do not matter but in bf16), as f32, times
  * `factor`: a power of two of at most 2^119 that leaves the products normal numbers or zero. NaN
- * and infinities stay such. */
+ * and infinities stay such. E2M1 with MXGEN_CAP_PERMUTE: any factor, the product rounded once. */
 mxe_value mxe_element_to_f32_at(mxe *e, mxe_element element, mxe_value code, mxe_value factor);
 #define mxe_element_to_f32(e, ...) mxe_element_to_f32_at(MXE_AT(e), __VA_ARGS__)
 
