@@ -219,7 +219,7 @@ START_TEST(the_model_chooses)
          MAIN(",\"workspace_bytes\":\"(m + groups * n) * k\",\"before\":[\"b\"]"), 0,
          TILE(128, 192), NULL},
         {"gemm_rows", "large", "l", "exact", NULL, MAIN(""), 0, TILE(128, 128), NULL},
-        {"gemm_rows", "small", "s", "exact", NULL, MAIN(""), 1, TILE(16, 128), NULL},
+        {"gemm_rows", "small", "s", "exact", NULL, MAIN(""), 1, TILE(32, 64), NULL},
         {"gemm_rows", "streamed", "t", "exact", SHORT, MAIN(""), 2, STREAM(16, 32), NULL},
     };
     gemm_pack_add("sm_90a", rows, 5);
