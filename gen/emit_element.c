@@ -1,4 +1,4 @@
-/* Codes of block formats as f32, and f32 as bf16, on every target. */
+/* Codes of block formats as f32, and f32 as bf16. */
 #include "gen/emit_internal.h"
 #include "gen/emit_matrix.h"
 

@@ -140,6 +140,29 @@ START_TEST(special_codes)
 }
 END_TEST
 
+/* Each number of FP8 by itself: rows 0 to 3 of left have all codes, columns of right a single one.
+ */
+START_TEST(every_code)
+{
+    for (int at = 0; at < K; at += N) {
+        request_make(&the, MX_GEMM_ROWS);
+        the.request.left_element = _i ? MX_GEMM_MXFP8_E5M2 : MX_GEMM_MXFP8_E4M3;
+        memset(the.left_data, 0, sizeof(the.left_data));
+        memset(the.right_data, 0, sizeof(the.right_data));
+        for (int code = 0; code < 256; code++) {
+            if ((code & 0x7f) < (_i ? 0x7c : 0x7f))
+                the.left_data[code] = (unsigned char)code;
+        }
+        for (int i = 0; i < G * N; i++) {
+            int k = at + i % N;
+            if (k < K)
+                the.right_data[(i * K + k) / 2] = k % 2 ? 0x20 : 0x02;
+        }
+        ck_assert_int_eq(compare(&the), M * N);
+    }
+}
+END_TEST
+
 /* Rows and groups that lie more than 2^32 bytes apart, in memory that is mostly not there. */
 START_TEST(far_apart)
 {
@@ -184,6 +207,7 @@ int main(void)
     } else {
         tcase_add_loop_test(tests, ends_of_scales, 0, N_ENDS);
         tcase_add_loop_test(tests, special_codes, 0, 4);
+        tcase_add_loop_test(tests, every_code, 0, 2);
         tcase_add_test(tests, far_apart);
     }
     suite_add_tcase(suite, tests);

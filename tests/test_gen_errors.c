@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gen/emit_matrix.h"
 #include "gen/template.h"
 
 static const mxgen_target *target_of(const char *name)
@@ -368,6 +369,16 @@ static void pack_halves(mxe *e)
     mxe_pack_bytes(e, values);
 }
 
+static void element_of_float(mxe *e)
+{
+    mxe_element_to_f32(e, MXE_E4M3, lane_f32(e), mxe_f32(e, 1.0f));
+}
+
+static void bf16_of_integer(mxe *e)
+{
+    mxe_to_bf16(e, mxe_lane(e));
+}
+
 static void unknown_parameter(mxe *e)
 {
     mxe_param(e, "m");
@@ -530,6 +541,8 @@ static const mistake mistakes[] = {
     {MISTAKE(any_of_integer, "no condition")},
     {MISTAKE(set_variable_unlike, "another type")},
     {MISTAKE(pack_halves, "i16")},
+    {MISTAKE(element_of_float, "an integer")},
+    {MISTAKE(bf16_of_integer, "from f32")},
     {MISTAKE(unknown_parameter, "argument named m")},
     {MISTAKE(pointer_as_scalar, "argument named x")},
     {MISTAKE(unknown_pointer, "argument named z")},
