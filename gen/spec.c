@@ -110,6 +110,7 @@ static void append_param(char *text, size_t size, const char *name, int value)
                    {"matrix_instr_nonkdim", "t"},
                    {"CHUNK", "q"},
                    {"num_stages", "s"},
+                   {"SLICE", "z"},
                    {"OPTIONS", "x"},
                    {"CONVERT", "h"}};
     const char *letter = name;

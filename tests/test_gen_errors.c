@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gen/emit_fragment.h"
 #include "gen/emit_matrix.h"
 #include "gen/template.h"
 
@@ -500,6 +501,32 @@ static void reduce_on_host(mxe *e)
     mxe_lane_reduce(e, MXE_UMAX, mxe_lane(e), 2);
 }
 
+static void fragment_elsewhere(mxe *e)
+{
+    mxe_value words[4];
+    mxe_lds_reserve(e, 64);
+    mxe_fragment_load(e, mxe_lane(e), words);
+}
+
+static void fragment_unreserved(mxe *e)
+{
+    mxe_value words[4];
+    mxe_fragment_load(e, mxe_lane(e), words);
+}
+
+static void fragment_of_floats(mxe *e)
+{
+    mxe_value words[8], sums[4] = {lane_f32(e), lane_f32(e), lane_f32(e), lane_f32(e)};
+    for (int i = 0; i < 8; i++)
+        words[i] = lane_f32(e);
+    mxe_fragment_mma(e, MX_DTYPE_F16, words, words, sums);
+}
+
+static void quad_of_float(mxe *e)
+{
+    mxe_quad_lane(e, lane_f32(e), 1);
+}
+
 static void float_constant_as_integer(mxe *e)
 {
     mxe_const_at(MXE_AT(e), MXE_F32, 1);
@@ -562,6 +589,10 @@ static const mistake mistakes[] = {
     {MISTAKE(reduce_by_three, "3 lanes")},
     {MISTAKE(reduce_by_sum, "4 lanes")},
     {"reduce_on_host", "host-x86-64-v3", reduce_on_host, "host-x86-64-v3"},
+    {"fragment_elsewhere", "no products of fragments", fragment_elsewhere, "gfx942"},
+    {"fragment_unreserved", "mxe_lds_reserve", fragment_unreserved, "sm_90a"},
+    {"fragment_of_floats", "i32 words", fragment_of_floats, "sm_90a"},
+    {"quad_of_float", "i32 words", quad_of_float, "sm_90a"},
     {MISTAKE(float_constant_as_integer, "f32")},
     {MISTAKE(many_mistakes, "f32 and i32")},
 };
