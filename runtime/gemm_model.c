@@ -9,10 +9,10 @@
 #define LAUNCH_SECONDS 3e-6
 #define TILE_SECONDS 2.4e-6
 #define STREAM_SECONDS 6.2e-6
-/* Operands of a tile are copied or decoded for all of it: each row of one costs as much as so many
- * of its products. */
+/* Operands of a tile are copied, or decoded from their elements, for all of it: each row of one
+ * costs as much as so many of its products. */
 #define COPY_ROWS 34.0
-#define DECODE_ROWS 69.0
+static const double decode_rows[MX_GEMM_ELEMENT_COUNT] = {69, 130, 130, 40};
 /* Of the bandwidth, as far as decoding ahead and streaming reach it. */
 #define PREPARE_SHARE 0.71
 #define STREAM_SHARE 0.45
@@ -129,9 +129,10 @@ double mxrt_gemm_model_seconds(const char *target, const mxrt_gemm_problem *prob
     if (route->kind == MXRT_GEMM_STREAMED)
         return seconds + STREAM_SECONDS +
                (packed * row_tiles + result) / (bandwidth * STREAM_SHARE);
-    double per_row = is_prepared ? COPY_ROWS : DECODE_ROWS;
+    double left = is_prepared ? COPY_ROWS : decode_rows[problem->left.element];
+    double right = is_prepared ? COPY_ROWS : decode_rows[problem->right.element];
     double products = 2 * tile_rows * tile_columns * depth / rate_of(c, problem, route) *
-                      (1 + per_row * (1 / tile_rows + 1 / tile_columns));
+                      (1 + left / tile_columns + right / tile_rows);
     if (is_prepared)
         seconds += (packed + workspace) / (bandwidth * PREPARE_SHARE);
     return seconds + largest(rounds * (TILE_SECONDS + products),

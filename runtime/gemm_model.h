@@ -6,7 +6,7 @@
 #include "runtime/gemm_table.h"
 
 /* What the first in preference must lose by before another takes its place. */
-#define MXRT_GEMM_MODEL_MARGIN 0.9
+#define MXRT_GEMM_MODEL_MARGIN 0.97
 
 /* Sets the tile and the kind of a route whose kernels are there, from the pack's params: a tile of
  * BLOCK_SIZE_M x BLOCK_SIZE_N, 128 where they are not; without steps before it and without

@@ -208,7 +208,7 @@ static const char *chosen(int64_t groups, int64_t m, int64_t n, int64_t k, mxrt_
     return info.variant;
 }
 
-#define SHORT "[{\"rule\":\"short\",\"when\":\"k <= 3072\"}]"
+#define SHORT "[{\"rule\":\"short\",\"when\":\"k <= 2048\"}]"
 
 /* What decodes all weights ahead pays for itself where many rows share them. */
 START_TEST(the_model_chooses)
@@ -219,16 +219,16 @@ START_TEST(the_model_chooses)
          MAIN(",\"workspace_bytes\":\"(m + groups * n) * k\",\"before\":[\"b\"]"), 0,
          TILE(128, 192), NULL},
         {"gemm_rows", "large", "l", "exact", NULL, MAIN(""), 0, TILE(128, 128), NULL},
-        {"gemm_rows", "small", "s", "exact", NULL, MAIN(""), 1, TILE(32, 64), NULL},
+        {"gemm_rows", "small", "s", "exact", NULL, MAIN(""), 1, TILE(16, 128), NULL},
         {"gemm_rows", "streamed", "t", "exact", SHORT, MAIN(""), 2, STREAM(16, 32), NULL},
     };
     gemm_pack_add("sm_90a", rows, 5);
     request_open_device("plan:sm_90a");
     ck_assert_str_eq(chosen(8, 16384, 4096, 7168, MXRT_POLICY_TUNED), "prepared");
     ck_assert_str_eq(chosen(1, 8192, 8192, 8192, MXRT_POLICY_MODEL), "prepared");
-    ck_assert_str_eq(chosen(16, 136, 2880, 2880, MXRT_POLICY_MODEL), "streamed");
+    ck_assert_str_eq(chosen(16, 136, 2880, 2048, MXRT_POLICY_MODEL), "streamed");
     ck_assert_str_eq(chosen(16, 1024, 2880, 2880, MXRT_POLICY_MODEL), "prepared");
-    ck_assert_str_eq(chosen(16, 136, 2880, 4096, MXRT_POLICY_MODEL), "small");
+    ck_assert_str_eq(chosen(12, 96, 1408, 2880, MXRT_POLICY_MODEL), "small");
     ck_assert_ptr_null(chosen(16, 136, 2880, 2880, MXRT_POLICY_CACHED));
     ck_assert_int_eq(err.status, MX_ERR_NOT_FOUND);
 }
