@@ -134,7 +134,8 @@ mxe_value gemm_any_flag_at_all(mxe *e, const gemm_plan *p)
 
 static gemm_plan plan_of(const mxgen_spec *spec)
 {
-    gemm_shape shape = {64, 128, 256 / spec->target->lanes, 16, 8, 2, 1};
+    /* Larger tiles leave no registers where a lane has two rows of each fragment. */
+    gemm_shape shape = {32, 128, 256 / spec->target->lanes, 16, 8, 2, 1};
     bool cols = mxgen_spec_param(spec, "COLS") == 1;
     return gemm_plan_make(spec->target, &spec->key, cols ? MXGEN_PASS_COLS : MXGEN_PASS_ROWS,
                           &shape);

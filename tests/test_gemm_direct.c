@@ -348,6 +348,24 @@ static void *pointer_named(const run *r, const char *name)
     return NULL;
 }
 
+/* Of a workspace whose elements have a byte (templates/gemm_workspace.c). */
+static int64_t left_strips(const run *r)
+{
+    return r->c->cols ? (r->c->n + 7) / 8 : r->rows / 8 + r->c->n_groups;
+}
+
+static int64_t right_strips(const run *r)
+{
+    int strips = ((r->c->cols ? r->c->k : r->c->n) + 7) / 8;
+    return r->c->cols ? strips : (int64_t)r->c->n_groups * strips;
+}
+
+static int64_t k_tiles(const run *r)
+{
+    int64_t m = r->offsets[r->c->n_groups];
+    return r->c->cols ? m / 128 + r->c->n_groups : (r->c->k + 127) / 128;
+}
+
 static int64_t scalar_named(const run *r, const char *name)
 {
     const gemm_case *c = r->c;
@@ -372,9 +390,9 @@ static int64_t scalar_named(const run *r, const char *name)
                {"out_row_stride", r->columns},
                {"out_group_stride", (int64_t)c->n * r->columns},
                {"whole_runs", r->columns % 8 == 0},
-               {"left_strips", r->rows / 8 + c->n_groups},
-               {"right_strips", (int64_t)c->n_groups * ((c->n + 7) / 8)},
-               {"k_tiles", (c->k + 127) / 128}};
+               {"left_strips", left_strips(r)},
+               {"right_strips", right_strips(r)},
+               {"k_tiles", k_tiles(r)}};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (!strcmp(all[i].name, name))
             return all[i].value;
@@ -524,6 +542,12 @@ static void release(run *r)
         hip.release(all[i]);
 }
 
+static void assert_no_scratch(const mxgen_output *object)
+{
+    const char *info = object->n_info ? object->info_json[0] : "";
+    ck_assert_msg(strstr(info, "\"scratch_bytes\":0,") != NULL, "registers are spilled: %s", info);
+}
+
 /* The largest tile is for chips whose instructions are fed in order; where its scales fit into
  * shared memory, too, gemm_check has it. */
 static bool is_for_chip(const gemm_case *c)
@@ -551,6 +575,7 @@ START_TEST(test_case)
     r.device_out = upload(before, bytes);
     ck_assert_msg(mxgen_compile(&spec, 1, MXGEN_STAGE_OBJECT, NULL, &object, &err) == MX_OK, "%s",
                   err.message);
+    assert_no_scratch(&object);
     launch(&r, &spec, object.data);
     download(out, r.device_out, bytes);
     download(&status, r.device_status, sizeof(status));
@@ -563,7 +588,52 @@ START_TEST(test_case)
 }
 END_TEST
 
-/* The step after a product in the workspace: what of flagged strips, and nothing else. */
+/* The step after a product in the workspace, with these strips flagged: numbers among the left
+ * operand's, then the right one's. Returns what it made of an output of bytes 0xee; to be freed. */
+static uint8_t *redo(run *r, const int64_t *flagged, int n)
+{
+    const gemm_case *c = r->c;
+    mxgen_spec spec = {.tmpl = &gemm_redo_template,
+                       .target = mxgen_target_find(getenv("MXSIM_ARCH")),
+                       .key = {.dtype = c->dtype, .gemm = {MXGEN_PASS_STEP, FP4, FP4, true}},
+                       .n_params = 2,
+                       .param_names = {"COLS", "ELEM_BYTES"},
+                       .params = {c->cols, 1},
+                       .name = "redo",
+                       .symbol = "redo"};
+    mxgen_output object = {0};
+    mx_error err;
+    start(r);
+    int64_t strips = left_strips(r) + right_strips(r), per = c->cols ? c->n_groups : 1;
+    int64_t flags = strips * (k_tiles(r) * 1024 + 8 * per) + 65536;
+    uint8_t *workspace = calloc(WORKSPACE_BYTES, 1);
+    for (int i = 0; i < n; i++)
+        workspace[flags + flagged[i]] = 1;
+    size_t bytes = (size_t)r->rows * (size_t)r->columns * 4;
+    uint8_t *out = malloc(bytes);
+    memset(out, 0xee, bytes);
+    r->device_out = upload(out, bytes);
+    r->device_workspace = upload(workspace, WORKSPACE_BYTES);
+    ck_assert_msg(mxgen_compile(&spec, 1, MXGEN_STAGE_OBJECT, NULL, &object, &err) == MX_OK, "%s",
+                  err.message);
+    assert_no_scratch(&object);
+    launch(r, &spec, object.data);
+    download(out, r->device_out, bytes);
+    mxgen_output_finish(&object);
+    free(workspace);
+    return out;
+}
+
+static void check_element(const run *r, const uint8_t *out, int row, int column, bool flagged)
+{
+    size_t i = (size_t)row * (size_t)r->columns + (size_t)column;
+    if (flagged)
+        ck_assert_double_eq_tol(out_value(r, out, i), product(r, row, column), 1e-3);
+    else
+        ck_assert_int_eq(out[4 * i], 0xee);
+}
+
+/* What of flagged strips, and nothing else. */
 START_TEST(test_redo)
 {
     static const gemm_case c = {.name = "flagged strips",
@@ -576,47 +646,48 @@ START_TEST(test_redo)
                                 .n = 140,
                                 .k = 160};
     run r = {.c = &c};
-    mxgen_spec spec = {.tmpl = &gemm_redo_template,
-                       .target = mxgen_target_find(getenv("MXSIM_ARCH")),
-                       .key = {.dtype = c.dtype, .gemm = {MXGEN_PASS_STEP, FP4, FP4, true}},
-                       .n_params = 2,
-                       .param_names = {"COLS", "ELEM_BYTES"},
-                       .params = {0, 1},
-                       .name = "redo",
-                       .symbol = "redo"};
-    mxgen_output object = {0};
-    mx_error err;
-    start(&r);
-    size_t left = (size_t)r.rows / 8 + 2, right = 2 * 18;
-    size_t flags = (left + right) * (2 * 1024 + 8) + 65536;
-    uint8_t *workspace = calloc(WORKSPACE_BYTES, 1);
     /* Rows 8 to 15 of the first group; columns 128 to 135 of the second, whose strips begin after
      * two and a half and one; or its last strip alone, whose flag is the last; or none. */
     int from = _i == 0 ? 128 : _i == 1 ? 136 : 140, to = _i == 0 ? 136 : 140;
-    workspace[flags + 1] = _i == 0;
-    workspace[flags + left + 18 + 16] = _i == 0;
-    workspace[flags + left + 18 + 17] = _i == 1;
-    size_t bytes = (size_t)r.rows * (size_t)r.columns * 4;
-    uint8_t *out = malloc(bytes);
-    memset(out, 0xee, bytes);
-    r.device_out = upload(out, bytes);
-    r.device_workspace = upload(workspace, WORKSPACE_BYTES);
-    ck_assert_msg(mxgen_compile(&spec, 1, MXGEN_STAGE_OBJECT, NULL, &object, &err) == MX_OK, "%s",
-                  err.message);
-    launch(&r, &spec, object.data);
-    download(out, r.device_out, bytes);
+    const int64_t left = (20 + 9 + 3) / 8 + 2;
+    const int64_t flagged[3][2] = {{1, left + 18 + 16}, {left + 18 + 17}};
+    uint8_t *out = redo(&r, flagged[_i], 2 - _i);
     for (int row = 0; row < r.rows; row++) {
         for (int column = 0; column < r.columns; column++) {
-            size_t i = (size_t)row * (size_t)r.columns + (size_t)column;
             bool second = row >= 20 && row < 29;
-            if ((_i == 0 && row >= 8 && row < 16) || (second && column >= from && column < to))
-                ck_assert_double_eq_tol(out_value(&r, out, i), product(&r, row, column), 1e-3);
-            else
-                ck_assert_int_eq(out[4 * i], 0xee);
+            check_element(&r, out, row, column,
+                          (_i == 0 && row >= 8 && row < 16) ||
+                              (second && column >= from && column < to));
         }
     }
-    mxgen_output_finish(&object);
-    free(workspace);
+    free(out);
+    release(&r);
+    hip.release(r.device_workspace);
+}
+END_TEST
+
+/* The same where groups are contracted over: each has its own strips of both operands. */
+START_TEST(test_redo_cols)
+{
+    static const gemm_case c = {.name = "flagged strips of columns",
+                                .left = FP4,
+                                .right = FP4,
+                                .dtype = MX_DTYPE_F32,
+                                .cols = true,
+                                .scales = ENDS,
+                                .n_groups = 2,
+                                .sizes = {160, 96},
+                                .n = 20,
+                                .k = 44};
+    run r = {.c = &c};
+    /* The second group's rows 8 to 15; the first one's columns 40 to 43. */
+    const int64_t flagged[] = {3 + 1, 2 * 3 + 5};
+    uint8_t *out = redo(&r, flagged, 2);
+    for (int row = 0; row < r.rows; row++) {
+        for (int column = 0; column < r.columns; column++)
+            check_element(&r, out, row, column,
+                          (row >= 20 + 8 && row < 20 + 16) || (row < 20 && column >= 40));
+    }
     free(out);
     release(&r);
     hip.release(r.device_workspace);
@@ -631,6 +702,7 @@ int main(void)
     TCase *tcase = tcase_create(getenv("MXSIM_ARCH"));
     tcase_add_loop_test(tcase, test_case, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_loop_test(tcase, test_redo, 0, 3);
+    tcase_add_test(tcase, test_redo_cols);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

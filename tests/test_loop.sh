@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Main loops of grouped GEMM on AMD's chips: the instructions that golden/loop_CHIP.check names, no scratch
+# Main loops of grouped GEMM. AMD's chips: the instructions that golden/loop_CHIP.check names, no scratch
 # memory; 256 x 256 x 128 keeps the matrix unit of gfx942 and gfx950 busy for 75 % of the time, by the model
 # of mxgen loop, with wide accesses but for scales.
 # Arguments: mxgen, FileCheck, the folder of the checks, a pack with gfx950's kernels.
@@ -49,6 +49,20 @@ busy gfx950 2 # scales of two K-steps
 code gfx942 $large
 busy gfx942 6 # scales of six rows
 code gfx90a mx_gemm_rows_mxfp4_mxfp4_bf16_exact_m16_n128_k128_w4_t16_g8_s3_q1
-code gfx1100 mx_gemm_rows_mxfp4_mxfp4_bf16_exact_m16_n128_k128_w4_t16_g8_s3_q1
-code gfx1201 mx_gemm_rows_mxfp4_mxfp4_bf16_exact_m16_n128_k128_w4_t16_g8_s3_q1
+code gfx1100 mx_gemm_rows_mxfp4_mxfp4_bf16_exact_m16_n128_k128_w8_t16_g8_s3_q1
+code gfx1201 mx_gemm_rows_mxfp4_mxfp4_bf16_exact_m16_n128_k128_w8_t16_g8_s3_q1
+
+# sm_90a: wgmma, nothing in local memory.
+ptx()
+{
+    "$mxgen" show "$1" --target sm_90a --stage object -o "$dir/ptx"
+    [ -n "$ptxas" ] || return 0
+    "$ptxas" -arch=sm_90a -v -o /dev/null "$dir/ptx" >"$dir/log" 2>&1
+    grep -q ' 0 bytes spill stores, 0 bytes spill loads' "$dir/log" || fail "sm_90a: $1 spills"
+}
+
+ptxas=$(PATH=$PATH:/usr/local/cuda/bin command -v ptxas || true)
+ptx mx_gemm_rows_mxfp4_mxfp4_bf16_exact_m32_n128_k128_w8_t16_g8_s3_q1
+ptx mx_gemm_rows_mxfp4_mxfp4_bf16_fast_n192_g8_s5_v8
+"$filecheck" "$golden/gemm_sm_90a.check" --input-file="$dir/ptx" || fail "sm_90a: the code"
 exit $failed
