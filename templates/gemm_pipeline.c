@@ -13,8 +13,8 @@
 #include "templates/gemm_stage.h"
 
 enum {
-    OCTETS = 4,    /* of a block */
-    MAX_WORK = 64, /* of a row of products */
+    OCTETS = 4,     /* of a block */
+    MAX_WORK = 160, /* of a row of products: all copies twice, all that fragments need */
     MAX_SETS = 2
 };
 

@@ -9,7 +9,7 @@
  * instructions go on meanwhile. A sum may be added to again at once; other readers wait for 4
  * passes more.
  * - The LDS serves the four SIMDs in turn, 128 bytes a cycle, what it read arrives 128 cycles
- * later; no bank conflicts (the simulator counts them: tools/loops).
+ * later; no bank conflicts (mxrt bench counts them on the simulator).
  * - So does the first-level cache, 64 bytes a cycle; accesses below 16 bytes a lane take a line,
  * and so a cycle, a lane. Loads arrive 800 cycles later, constants 200.
  * - A workgroup a unit, as persistent kernels are launched; the other SIMDs do what this one does.
