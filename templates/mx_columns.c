@@ -159,3 +159,29 @@ void mx_columns_flush(mxe *e, const mx_column_records *r, mxe_value thread, mxe_
         mxe_copy(e, to, from, MXE_I32, CHUNK / 4, CHUNK, MXE_STREAM, inside);
     }
 }
+
+void mx_columns_store_scales(mxe *e, mxe_value scales, mxe_value row, mxe_value block,
+                             mxe_value per_column, mxe_value when)
+{
+    mxe_branch branch;
+    mxe_value step = mxe_param(e, "t_block_stride"), four = mxe_i64(e, 4);
+    mxe_value row_stride = mxe_param(e, "t_row_stride"), begin = mxe_mul(e, block, step);
+    mxe_value places = mxe_or(e, mxe_or(e, mxe_address(e, "t"), row_stride), begin);
+    mxe_value misaligned = mxe_and(e, places, mxe_i64(e, 3));
+    mxe_value at_once =
+        mxe_eq(e, mxe_or(e, misaligned, mxe_sub(e, step, mxe_i64(e, 1))), mxe_i64(e, 0));
+    at_once = mxe_and(e, at_once, mxe_sle(e, mxe_add(e, block, four), per_column));
+    mxe_addr addr = {.pointer = "t", .varying = mxe_mul(e, row, row_stride)};
+    addr.uniform = begin;
+    mxe_if_begin(e, &branch, at_once);
+    mxe_store(e, addr, MXE_I32, 1, 4, 0, when, &scales);
+    mxe_if_else(e, &branch);
+    for (int i = 0; i < 4; i++) {
+        mxe_value number = mxe_add(e, block, mxe_i64(e, i));
+        mxe_value exists = mxe_and(e, when, mxe_slt(e, number, per_column));
+        mxe_value byte = mxe_zext(e, mxe_lshr(e, scales, mxe_i32(e, 8 * i)), MXE_I8);
+        addr.uniform = mxe_mul(e, number, step);
+        mxe_store(e, addr, MXE_I8, 1, 1, 0, exists, &byte);
+    }
+    mxe_if_end(e, &branch);
+}

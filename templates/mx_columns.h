@@ -44,10 +44,16 @@ typedef struct mx_column_records {
     int threads;
 } mx_column_records;
 
-/* To c + base, `stride` bytes (i64) apart; column number first_column + i is there where it is below
- * the argument len. Of the blocks only those below `limit` (i64, even in runs of 16 bytes; NULL
- * ref: all) are stored. */
+/* To c + base, `stride` bytes (i64) apart; column number first_column + i is there where it is
+ * below the argument len. Of the blocks only those below `limit` (i64, even in runs of 16 bytes;
+ * NULL ref: all) are stored. */
 void mx_columns_flush(mxe *e, const mx_column_records *r, mxe_value thread, mxe_value first_column,
                       mxe_value base, mxe_value stride, mxe_value limit);
+
+/* A column's scales of four blocks from `block` (i64, uniform) on, a byte each of `scales` (i32):
+ * column number `row` (i64) of the argument t, at once where they lie side by side in a word. Those
+ * from per_column (i64) on are not there. */
+void mx_columns_store_scales(mxe *e, mxe_value scales, mxe_value row, mxe_value block,
+                             mxe_value per_column, mxe_value when);
 
 #endif

@@ -18,7 +18,9 @@ enum {
     VEC = 8,     /* elements of an access */
     ELEMENT = 2, /* bytes */
     CHUNK = 16,
-    MOST_LOADS = 8 /* of a thread */
+    MOST_LOADS = 8, /* of a thread */
+    GROUP_TILES = 8,
+    THREADS_PER_CU = 768 /* that registers leave room for: what hides loads from what computes */
 };
 
 typedef struct plan {
@@ -47,7 +49,7 @@ static plan plan_of(const mxgen_spec *spec)
 
 static int lds_bytes(const plan *p)
 {
-    int elements = TILE_M * p->pitch, records = p->block_n * p->column_bytes;
+    int elements = TILE_M * p->pitch, records = p->block_n * (p->column_bytes + TILE_BLOCKS);
     return elements > records ? elements : records;
 }
 
@@ -197,19 +199,6 @@ static void encode_two_columns(mxe *e, const plan *p, const tile *t, const mxe_v
     }
 }
 
-static void store_column_scale(mxe *e, const tile *t, mxe_value column, mxe_value block,
-                               mxe_value scale)
-{
-    mxe_value number = mxe_lshr(e, t->at, mxe_i64(e, __builtin_ctz(MX_OCP_BLOCK)));
-    number = mxe_add(e, number, mxe_zext(e, block, MXE_I64));
-    mxe_value at = mxe_add(e, t->n, mxe_zext(e, column, MXE_I64));
-    mxe_addr addr = {.pointer = "t"};
-    addr.varying = mxe_add(e, mxe_mul(e, at, mxe_param(e, "t_row_stride")),
-                           mxe_mul(e, number, mxe_param(e, "t_block_stride")));
-    mxe_value byte = mxe_zext(e, scale, MXE_I8);
-    mxe_store(e, addr, MXE_I8, 1, 1, 0, mxe_slt(e, at, mxe_param(e, "len")), &byte);
-}
-
 static mx_column_records records_of(const plan *p)
 {
     return (mx_column_records){.columns = p->block_n,
@@ -219,12 +208,36 @@ static mx_column_records records_of(const plan *p)
                                .threads = p->threads};
 }
 
+static mxe_value per_block(mxe *e, mxe_value elements)
+{
+    return mxe_lshr(e, elements, mxe_i64(e, __builtin_ctz(MX_OCP_BLOCK)));
+}
+
+/* A column's scales are a word behind the records: single bytes would cost as much as sectors. */
+static mxe_addr scale_addr(mxe *e, const plan *p, mxe_value column, mxe_value block)
+{
+    mxe_addr addr = {.pointer = NULL, .uniform = mxe_i64(e, p->block_n * p->column_bytes)};
+    addr.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, TILE_BLOCKS)), block);
+    return addr;
+}
+
+static void flush_scales(mxe *e, const plan *p, const tile *t)
+{
+    mxe_value scales, has_column = mxe_ult(e, t->thread, mxe_i32(e, p->block_n));
+    mxe_value column = mxe_select(e, has_column, t->thread, mxe_i32(e, 0));
+    mxe_value row = mxe_add(e, t->n, mxe_zext(e, column, MXE_I64));
+    mxe_load(e, scale_addr(e, p, column, mxe_i32(e, 0)), MXE_I32, 1, 4, 0, &scales);
+    mx_columns_store_scales(e, scales, row, per_block(e, t->at),
+                            per_block(e, mxe_param(e, "capacity")),
+                            mxe_and(e, has_column, mxe_slt(e, row, mxe_param(e, "len"))));
+}
+
 /* The columns' records, each of four blocks, to global memory. */
 static void flush_columns(mxe *e, const plan *p, const tile *t)
 {
     const mx_column_records records = records_of(p);
     const mxe_value all = {NULL, MXE_I64, false};
-    mxe_value number = mxe_lshr(e, t->at, mxe_i64(e, __builtin_ctz(MX_OCP_BLOCK)));
+    mxe_value number = per_block(e, t->at);
     mxe_value base = mxe_add(e, mxe_mul(e, t->n, mxe_param(e, "c_row_stride")),
                              mxe_mul(e, number, mxe_i64(e, p->block_bytes)));
     mx_columns_flush(e, &records, t->thread, t->n, base, mxe_param(e, "c_row_stride"), all);
@@ -240,13 +253,15 @@ static void store_columns(mxe *e, const plan *p, const tile *t, mxe_value pair, 
         mxe_value column = mxe_add(e, mxe_mul(e, pair, mxe_i32(e, 2)), mxe_i32(e, v));
         mxe_addr image = {.pointer = NULL};
         mx_pack(e, &t->column, &codes[v], &record);
-        store_column_scale(e, t, column, block, codes[v].header);
+        mxe_value byte = mxe_zext(e, codes[v].header, MXE_I8);
+        mxe_store(e, scale_addr(e, p, column, block), MXE_I8, 1, 1, 0, mxe_always(), &byte);
         image.varying = mxe_add(e, mxe_mul(e, column, mxe_i32(e, p->column_bytes)),
                                 mxe_mul(e, block, mxe_i32(e, p->block_bytes)));
         mx_record_store(e, &t->column, &record, image, mx_record_align(p->key.format), 0,
                         mxe_always());
     }
     mxe_barrier(e);
+    flush_scales(e, p, t);
     flush_columns(e, p, t);
 }
 
@@ -273,6 +288,18 @@ static void do_columns(mxe *e, const plan *p, const tile *t)
     store_columns(e, p, t, pair, block, codes);
 }
 
+/* Tiles below each other, whose columns' scales share sectors of memory, follow each other: eight
+ * of them, or what is left below. */
+static void place_tile(mxe *e, mxe_value *tile_m, mxe_value *tile_n)
+{
+    mxe_value group, rest, low, eight = mxe_i64(e, GROUP_TILES), n_tiles = mxe_param(e, "n_tiles");
+    mx_divide(e, mxe_program_id(e), mxe_mul(e, n_tiles, eight), &group, &rest);
+    mxe_value first = mxe_mul(e, group, eight);
+    mxe_value rows = mxe_umin(e, eight, mxe_sub(e, mxe_param(e, "m_tiles"), first));
+    mx_divide(e, rest, rows, tile_n, &low);
+    *tile_m = mxe_add(e, first, low);
+}
+
 static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
 {
     plan p = plan_of(spec);
@@ -287,7 +314,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     t.column = t.row;
     t.column.dtype = MX_DTYPE_F32;
     t.thread = mxe_add(e, mxe_mul(e, mxe_warp(e), mxe_i32(e, p.lanes)), mxe_lane(e));
-    mx_divide(e, mxe_program_id(e), mxe_param(e, "n_tiles"), &tile_m, &tile_n);
+    place_tile(e, &tile_m, &tile_n);
     t.at = mxe_mul(e, tile_m, mxe_i64(e, TILE_M));
     t.n = mxe_mul(e, tile_n, mxe_i64(e, p.block_n));
     t.rows = mx_group_find(e, t.at, t.thread, false);
@@ -359,6 +386,7 @@ static void describe_columns(mxgen_kernel *kernel)
     mxgen_kernel_pointer(kernel, "o", MXE_ARG_NOALIAS | MXE_ARG_WRITEONLY, 8);
     mxgen_kernel_scalar(kernel, "groups", MXE_ARG_I64, "groups");
     mxgen_kernel_scalar(kernel, "group_align", MXE_ARG_I64, "group_align");
+    mxgen_kernel_scalar(kernel, "capacity", MXE_ARG_I64, "capacity");
     mxgen_kernel_scalar(kernel, "c_row_stride", MXE_ARG_I64, "c_row_stride");
     mxgen_kernel_scalar(kernel, "t_row_stride", MXE_ARG_I64, "t_row_stride");
     mxgen_kernel_scalar(kernel, "t_block_stride", MXE_ARG_I64, "t_block_stride");
@@ -374,6 +402,7 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     kernel->lds_bytes = lds_bytes(&p);
     snprintf(kernel->grid_x, sizeof(kernel->grid_x), "ceil_div(capacity, %d) * %s", TILE_M,
              n_tiles);
+    kernel->min_programs_per_cu = THREADS_PER_CU / p.threads;
     describe_rows(kernel);
     mx_describe_packed(kernel, &p.key, mx_record_align(p.key.format));
     mx_describe_scales(kernel, &p.key);
@@ -381,6 +410,7 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     mx_describe_blocks_alone(kernel, &p.key);
     describe_columns(kernel);
     mxgen_kernel_scalar(kernel, "n_tiles", MXE_ARG_I64, "%s", n_tiles);
+    mxgen_kernel_scalar(kernel, "m_tiles", MXE_ARG_I64, "ceil_div(capacity, %d)", TILE_M);
     mxgen_kernel_scalar(kernel, "rows", MXE_ARG_I64, "rows");
     mxgen_kernel_scalar(kernel, "len", MXE_ARG_I64, "len");
     mxgen_kernel_scalar(kernel, "bpr", MXE_ARG_I64, "bpr");

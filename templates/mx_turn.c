@@ -120,34 +120,6 @@ static void encode_column(mxe *e, const plan *p, const tile *t, mxe_value stripe
     mxe_var_set(e, t->scales, mxe_or(e, mxe_var_get(e, t->scales), byte));
 }
 
-/* A column's four scales: at once where they lie side by side in a word. */
-static void store_scales(mxe *e, const tile *t, mxe_value block)
-{
-    mxe_branch branch;
-    mxe_value scales = mxe_var_get(e, t->scales), step = mxe_param(e, "t_block_stride");
-    mxe_value row_stride = mxe_param(e, "t_row_stride"), three = mxe_i64(e, 3);
-    mxe_value begin = mxe_mul(e, block, step);
-    mxe_value misaligned =
-        mxe_and(e, mxe_or(e, mxe_or(e, mxe_address(e, "t"), row_stride), begin), three);
-    mxe_value at_once =
-        mxe_and(e, mxe_eq(e, misaligned, mxe_i64(e, 0)), mxe_eq(e, step, mxe_i64(e, 1)));
-    at_once =
-        mxe_and(e, at_once, mxe_sle(e, mxe_add(e, block, mxe_i64(e, STRIPES)), t->per_column));
-    mxe_addr addr = {.pointer = "t", .varying = mxe_mul(e, t->out_row, row_stride)};
-    addr.uniform = begin;
-    mxe_if_begin(e, &branch, at_once);
-    mxe_store(e, addr, MXE_I32, 1, 4, 0, t->inside, &scales);
-    mxe_if_else(e, &branch);
-    for (int i = 0; i < STRIPES; i++) {
-        mxe_value number = mxe_add(e, block, mxe_i64(e, i));
-        mxe_value when = mxe_and(e, t->inside, mxe_slt(e, number, t->per_column));
-        mxe_value byte = mxe_zext(e, mxe_lshr(e, scales, mxe_i32(e, 8 * i)), MXE_I8);
-        addr.uniform = mxe_mul(e, number, step);
-        mxe_store(e, addr, MXE_I8, 1, 1, 0, when, &byte);
-    }
-    mxe_if_end(e, &branch);
-}
-
 static void flush_columns(mxe *e, const plan *p, const tile *t, mxe_value block)
 {
     const mx_column_records records = {.columns = THREADS,
@@ -201,7 +173,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     encode_column(e, &p, &t, i, mxe_add(e, block, i));
     mxe_barrier(e);
     mxe_for_end(e, &loop);
-    store_scales(e, &t, block);
+    mx_columns_store_scales(e, mxe_var_get(e, t.scales), t.out_row, block, t.per_column, t.inside);
     flush_columns(e, &p, &t, block);
 }
 
