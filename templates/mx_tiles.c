@@ -721,11 +721,16 @@ static double cost(const mxgen_spec *spec)
     double cost = 1.0 + (p.even ? 0.0 : 0.1);
     if (p.key.op != MX_OP_QDQ)
         cost += p.staged == STAGED_CHUNKS ? 0.0 : p.staged == STAGED_PIECES ? 0.2 : 0.4;
+    /* Bytes that become 16 bits: single columns, in pieces, were the fastest. */
+    bool widens = p.block_bytes == 32 && p.elem_bytes == 2;
     if (mx_format_is_ocp(p.key.format) && from)
-        return cost + (p.vec == 2 ? 0.0 : 0.02) + (p.warps == 8 ? 0.0 : 0.01);
+        return widens && p.staged == STAGED_PIECES && p.vec == 1
+                   ? 0.99
+                   : cost + (p.vec == 2 ? 0.0 : 0.02) + (p.warps == 8 ? 0.015 : 0.0) +
+                         (p.block_m == 16 ? 0.0 : 0.005) + (p.block_n == 64 ? 0.0 : 0.01);
     if (mx_format_is_ocp(p.key.format))
         return cost + (p.options ? 4.0 : 0.0) + (p.block_m == 16 ? 0.0 : 0.01) +
-               (p.vec == word ? 0.0 : 0.02);
+               (p.vec == (p.elem_bytes == 4 && !p.options ? 2 : word) ? 0.0 : 0.02);
     bool small = p.block_bytes <= 12, long_runs = p.elem_bytes == 2 && small;
     if (from)
         cost += p.block_m == 32 ? (long_runs ? 0.0 : 0.02) : p.warps == 8 ? 0.01 : 0.03;
