@@ -549,6 +549,13 @@ static ocp_problem problem_of_keys(conform *run, mx_op op, uint64_t n)
     return p;
 }
 
+/* Whether the run is of the kernels that make columns, too. */
+static int has_pairs(const conform *run)
+{
+    unsigned layouts = conform_get_options(run)->layouts;
+    return !layouts || layouts >> MX_LAYOUT_PAIR & 1;
+}
+
 static void check_ops(conform *run, ocp_problem *p)
 {
     for (int op = 0; op < MX_OP_COUNT; op++) {
@@ -616,7 +623,9 @@ void conform_run_ocp_values(conform *run)
 void conform_run_ocp_patterns(conform *run)
 {
     const conform_options *options = conform_get_options(run);
-    conform_geometry g = plain_geometry("patterns", options->quick ? 256 : 32768);
+    /* Simulated chips take all: there are few kernels that do. */
+    conform_geometry g =
+        plain_geometry("patterns", options->quick && conform_is_host(run) ? 256 : 32768);
     for (uint64_t i = 0; i < (uint64_t)FORMATS * MX_DTYPE_COUNT; i++) {
         ocp_problem p = problem_in_turn(run, i);
         p.geometry = &g;
@@ -668,7 +677,7 @@ void conform_run_ocp_pairs(conform *run)
     static const int64_t odd_lengths[] = {1, 31, 33, 72, 129, 200, 270};
     static const int aligns[] = {32, 128, 96, 256, 64};
     const conform_options *options = conform_get_options(run);
-    uint64_t n = options->quick ? 16 : 288;
+    uint64_t n = !has_pairs(run) ? 0 : options->quick ? 16 : 288;
     for (uint64_t i = 0; i < n; i++) {
         ocp_problem p = problem_of_keys(run, MX_OP_TO, i / 2);
         int any = i % 2 != 0;
@@ -705,7 +714,7 @@ void conform_run_ocp_turned(conform *run)
     static const int64_t rows[] = {33, 64, 100, 1, 250, 129, 300};
     static const int64_t lengths[] = {200, 31, 33, 72, 129, 1, 270};
     const conform_options *options = conform_get_options(run);
-    uint64_t n = conform_is_host(run) ? 7 : options->quick ? 14 : 252;
+    uint64_t n = !has_pairs(run) ? 0 : conform_is_host(run) ? 7 : options->quick ? 14 : 252;
     for (uint64_t i = 0; i < n; i++) {
         ocp_problem p = problem_of_keys(run, MX_OP_FROM, i);
         uint64_t kind = (i + i / 7) % 7;
