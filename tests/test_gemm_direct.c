@@ -448,7 +448,8 @@ static mxgen_spec spec_of(const gemm_case *c)
     key.gemm =
         (mxgen_gemm_key){c->cols ? MXGEN_PASS_COLS : MXGEN_PASS_ROWS, c->left, c->right, true};
     bool large = c->block_m >= 64 && mxgen_target_matrix(target, 32);
-    int values[] = {c->block_m, c->block_n, c->warps, large ? 32 : 16};
+    int warps = c->warps * 64 / target->lanes;
+    int values[] = {c->block_m, c->block_n, warps, large ? 32 : 16};
     mxgen_spec spec;
     mx_error err;
     ck_assert_msg(mxgen_spec_make(target, &key, names, values, 4, &spec, &err) == MX_OK, "%s",

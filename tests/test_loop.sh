@@ -52,6 +52,16 @@ code gfx90a mx_gemm_rows_mxfp4_mxfp4_bf16_exact_m16_n128_k128_w4_t16_g8_s3_q1
 code gfx1100 mx_gemm_rows_mxfp4_mxfp4_bf16_exact_m16_n128_k128_w8_t16_g8_s3_q1
 code gfx1201 mx_gemm_rows_mxfp4_mxfp4_bf16_exact_m16_n128_k128_w8_t16_g8_s3_q1
 
+# refused TARGET TEXT: a conversion's kernel, and the message.
+refused()
+{
+    ! "$mxgen" loop to_mx9_bf16 --target "$1" 2>"$dir/log" && grep -q "$2" "$dir/log" ||
+        fail "$1: what has no such loop"
+}
+
+refused gfx942 'no loop with matrix instructions'
+refused host "only code for AMD's chips"
+
 # sm_90a: wgmma, nothing in local memory.
 ptx()
 {
