@@ -25,13 +25,13 @@ static skinny_plan plan_of(const mxgen_spec *spec)
     /* No two lanes meet in a bank when the sums are written. */
     p.sum_pitch = p.columns + 4;
     p.sum_bytes = SKINNY_ROWS * p.sum_pitch * 4;
-    int rest = 2 * p.warps * p.sum_bytes + p.warps * p.blocks * SKINNY_SCALE_BYTES +
-               SKINNY_MOST_STAGES * MXE_SIGNAL_BYTES;
+    int rest = SKINNY_SETS * p.warps * p.sum_bytes + p.warps * p.blocks * SKINNY_SCALE_BYTES +
+               (SKINNY_MOST_STAGES + SKINNY_SETS) * MXE_SIGNAL_BYTES;
     p.ring_bytes = (spec->target->lds_large_bytes - rest) / 1024 * 1024;
     p.sums_at = p.ring_bytes;
-    p.scales_at = p.sums_at + 2 * p.warps * p.sum_bytes;
+    p.scales_at = p.sums_at + SKINNY_SETS * p.warps * p.sum_bytes;
     p.signals_at = p.scales_at + p.warps * p.blocks * SKINNY_SCALE_BYTES;
-    p.lds_bytes = p.signals_at + SKINNY_MOST_STAGES * MXE_SIGNAL_BYTES;
+    p.lds_bytes = p.signals_at + (SKINNY_MOST_STAGES + SKINNY_SETS) * MXE_SIGNAL_BYTES;
     return p;
 }
 
@@ -55,7 +55,7 @@ static void new_variables(mxe *e, skinny_work *g)
     mxe_value zero = mxe_i32(e, 0), none = mxe_varying(e, zero);
     mxe_value nothing = mxe_varying(e, mxe_f32(e, 0));
     g->stage = mxe_var_new(e, zero), g->parity = mxe_var_new(e, zero);
-    g->odd = mxe_var_new(e, zero);
+    g->turn = mxe_var_new(e, zero);
     g->left = mxe_var_new(e, zero), g->column = mxe_var_new(e, zero);
     g->group_at = mxe_var_new(e, mxe_i64(e, 0));
     for (int i = 0; i < 2 * p->blocks * MXE_FRAGMENT_WORDS; i++)
@@ -128,7 +128,7 @@ static void init_signals(mxe *e, const skinny_plan *p)
     mxe_value zero = mxe_i32(e, 0);
     mxe_value first = mxe_and(e, mxe_eq(e, mxe_warp(e), zero), mxe_eq(e, mxe_lane(e), zero));
     mxe_if_begin(e, &thread, mxe_any(e, first));
-    for (int i = 0; i < SKINNY_MOST_STAGES; i++)
+    for (int i = 0; i < SKINNY_MOST_STAGES + SKINNY_SETS; i++)
         mxe_signal_init(e, mxe_i32(e, p->signals_at + i * MXE_SIGNAL_BYTES), p->warps);
     mxe_signal_fence(e);
     mxe_if_end(e, &thread);
@@ -200,18 +200,32 @@ static void next_stage(mxe *e, skinny_work *g)
     mxe_var_set(e, g->parity, mxe_select(e, over, mxe_sub(e, one, parity), parity));
 }
 
+/* What comes after the unit `column` of the run, number `turn`, in the ring's stage `stage`. */
+static void finish_unit(mxe *e, skinny_work *g, const skinny_run *run, mxe_value column,
+                        mxe_value turn, mxe_value stage)
+{
+    skinny_wait_sums(e, g, turn);
+    copy_next(e, g, stage);
+    skinny_add_up(e, g, run, column, turn);
+}
+
+/* Its own sums, then what is left to do of the unit before. */
 static void do_unit(mxe *e, skinny_work *g, const skinny_run *run, mxe_value column, mxe_value last)
 {
-    mxe_branch any;
-    mxe_value stage = mxe_var_get(e, g->stage);
+    mxe_branch any, before;
+    mxe_value stage = mxe_var_get(e, g->stage), turn = mxe_var_get(e, g->turn);
+    mxe_value one = mxe_i32(e, 1), zero = mxe_i32(e, 0);
     mxe_signal_wait(e, signal_of(e, g->p, stage), mxe_var_get(e, g->parity));
-    mxe_if_begin(e, &any, mxe_slt(e, mxe_i32(e, 0), g->count));
-    skinny_multiply(e, g, run, stage, mxe_umin(e, mxe_add(e, column, mxe_i32(e, 1)), last));
+    mxe_if_begin(e, &any, mxe_slt(e, zero, g->count));
+    skinny_multiply(e, g, run, stage, mxe_umin(e, mxe_add(e, column, one), last));
     mxe_if_end(e, &any);
-    skinny_write_sums(e, g);
-    mxe_barrier(e);
-    copy_next(e, g, stage);
-    skinny_add_up(e, g, run, column);
+    skinny_write_sums(e, g, turn);
+    mxe_if_begin(e, &before, mxe_ne(e, column, run->column));
+    mxe_value wrapped = mxe_sub(e, g->stages, one);
+    mxe_value earlier = mxe_select(e, mxe_eq(e, stage, zero), wrapped, mxe_sub(e, stage, one));
+    finish_unit(e, g, run, mxe_sub(e, column, one), mxe_sub(e, turn, one), earlier);
+    mxe_if_end(e, &before);
+    mxe_var_set(e, g->turn, mxe_add(e, turn, one));
     next_stage(e, g);
 }
 
@@ -236,6 +250,10 @@ static void do_units(mxe *e, skinny_work *g, mxe_value begin)
     mxe_value i = mxe_for_begin(e, &loop, zero, mxe_zext(e, count, MXE_I64), one);
     do_unit(e, g, &run, mxe_add(e, run.column, mxe_zext(e, i, MXE_I32)), last);
     mxe_for_end(e, &loop);
+    mxe_value stage = mxe_var_get(e, g->stage), first = mxe_i32(e, 0);
+    mxe_value wrapped = mxe_sub(e, g->stages, mxe_i32(e, 1));
+    stage = mxe_select(e, mxe_eq(e, stage, first), wrapped, mxe_sub(e, stage, mxe_i32(e, 1)));
+    finish_unit(e, g, &run, last, mxe_sub(e, mxe_var_get(e, g->turn), mxe_i32(e, 1)), stage);
     mxe_var_set(e, unit, mxe_add(e, mxe_var_get(e, unit), count));
     mxe_while_end(e, &runs);
 }

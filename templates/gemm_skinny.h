@@ -23,7 +23,8 @@ enum {
     SKINNY_ROWS = 16,        /* of left in a unit, and of right that a warp multiplies at once */
     SKINNY_MOST_TILES = 2,   /* of these in a unit */
     SKINNY_MOST_BLOCKS = 16,
-    SKINNY_MOST_STAGES = 16
+    SKINNY_MOST_STAGES = 16,
+    SKINNY_SETS = 4 /* of sums: a warp may be a unit ahead of others, which still add up */
 };
 
 typedef struct skinny_plan {
@@ -35,7 +36,8 @@ typedef struct skinny_plan {
     mx_dtype half;            /* what operands are multiplied as */
     int exponent;             /* products are 2^-exponent of what they should be */
     int left_words;           /* that a lane has of a block of the left operand, in memory */
-    /* Shared memory: the ring; two sets of the warps' sums; the left operand's scales; signals. */
+    /* Shared memory: the ring; sets of the warps' sums; the left operand's scales; signals of the
+     * ring's stages, then of the sets. */
     int ring_bytes, sums_at, scales_at, signals_at, lds_bytes;
 } skinny_plan;
 
@@ -59,7 +61,7 @@ typedef struct skinny_work {
     mxe_var stage, parity;        /* i32: of the ring, where the next unit is read */
     mxe_var next, left, column;   /* i32: unit to be copied; how many are left in its group */
     mxe_var group_at;             /* i64: its group's rows begin here */
-    mxe_var odd;                  /* i32: 0 or 1, the set of sums that the unit uses */
+    mxe_var turn;                 /* i32: units before this one */
     mxe_var words[2][SKINNY_MOST_BLOCKS][MXE_FRAGMENT_WORDS]; /* the left operand's fragments */
     mxe_var sums[SKINNY_MOST_TILES][2][4];
     mxe_var scale[2 * SKINNY_MOST_TILES][SKINNY_MOST_BLOCKS / 4]; /* i32: bytes, the next unit's */
@@ -101,8 +103,12 @@ void skinny_load_scales(mxe *e, skinny_work *g, const skinny_run *run, mxe_value
  * the unit `next`. Not for warps without blocks. */
 void skinny_multiply(mxe *e, skinny_work *g, const skinny_run *run, mxe_value stage,
                      mxe_value next);
-/* The warp's sums into shared memory; after a barrier, all warps' into out. */
-void skinny_write_sums(mxe *e, skinny_work *g);
-void skinny_add_up(mxe *e, skinny_work *g, const skinny_run *run, mxe_value column);
+/* The warp's sums into shared memory, as those of unit number `turn` (i32) of the program; a wait
+ * for those of all warps, after which none reads the unit's stage; then all warps' into out. A warp
+ * waits for the unit before only when it has written those of the next, so that what one does
+ * between units goes on beside another's products. */
+void skinny_write_sums(mxe *e, skinny_work *g, mxe_value turn);
+void skinny_wait_sums(mxe *e, skinny_work *g, mxe_value turn);
+void skinny_add_up(mxe *e, skinny_work *g, const skinny_run *run, mxe_value column, mxe_value turn);
 
 #endif

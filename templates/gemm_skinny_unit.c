@@ -121,15 +121,27 @@ void skinny_multiply(mxe *e, skinny_work *g, const skinny_run *run, mxe_value st
 
 /* ---- The sum over the warps ---- */
 
-static mxe_value set_of_sums(mxe *e, skinny_work *g)
+static mxe_value set_number(mxe *e, mxe_value turn)
 {
-    mxe_value set = mxe_mul(e, mxe_var_get(e, g->odd), mxe_i32(e, g->p->warps * g->p->sum_bytes));
-    return mxe_zext(e, set, MXE_I64);
+    return mxe_and(e, turn, mxe_i32(e, SKINNY_SETS - 1));
 }
 
-void skinny_write_sums(mxe *e, skinny_work *g)
+static mxe_value set_of_sums(mxe *e, skinny_work *g, mxe_value turn)
 {
-    mxe_addr addr = {.uniform = set_of_sums(e, g)};
+    mxe_value bytes = mxe_i32(e, g->p->warps * g->p->sum_bytes);
+    return mxe_zext(e, mxe_mul(e, set_number(e, turn), bytes), MXE_I64);
+}
+
+static mxe_value set_signal(mxe *e, skinny_work *g, mxe_value turn)
+{
+    mxe_value at = mxe_mul(e, set_number(e, turn), mxe_i32(e, MXE_SIGNAL_BYTES));
+    return mxe_add(e, at, mxe_i32(e, g->p->signals_at + SKINNY_MOST_STAGES * MXE_SIGNAL_BYTES));
+}
+
+void skinny_write_sums(mxe *e, skinny_work *g, mxe_value turn)
+{
+    mxe_branch first;
+    mxe_addr addr = {.uniform = set_of_sums(e, g, turn)};
     for (int i = 0; i < 8 * g->p->tiles; i++) {
         int t = i / 8, h = i / 4 % 2;
         int at = (8 * h + i % 2) * g->p->sum_pitch + SKINNY_ROWS * t + 8 * (i / 2 % 2);
@@ -137,6 +149,16 @@ void skinny_write_sums(mxe *e, skinny_work *g)
         addr.varying = mxe_add(e, g->sums_to, mxe_i32(e, 4 * at));
         mxe_store(e, addr, MXE_I32, 1, 4, 0, mxe_always(), &bits);
     }
+    mxe_warp_sync(e);
+    mxe_if_begin(e, &first, mxe_any(e, mxe_eq(e, g->lane, mxe_i32(e, 0))));
+    mxe_signal_arrive(e, set_signal(e, g, turn));
+    mxe_if_end(e, &first);
+}
+
+void skinny_wait_sums(mxe *e, skinny_work *g, mxe_value turn)
+{
+    mxe_value times = mxe_lshr(e, turn, mxe_i32(e, __builtin_ctz(SKINNY_SETS)));
+    mxe_signal_wait(e, set_signal(e, g, turn), mxe_and(e, times, mxe_i32(e, 1)));
 }
 
 static mxe_value to_bits(mxe *e, mx_dtype dtype, mxe_value number)
@@ -178,18 +200,18 @@ static void store_element(mxe *e, const skinny_plan *p, mxe_value at, mxe_value 
 }
 
 /* Each lane adds up an element of a row of left, or of some. */
-void skinny_add_up(mxe *e, skinny_work *g, const skinny_run *run, mxe_value column)
+void skinny_add_up(mxe *e, skinny_work *g, const skinny_run *run, mxe_value column, mxe_value turn)
 {
     const skinny_plan *p = g->p;
     mxe_branch mine;
-    mxe_value one = mxe_i32(e, 1), bits;
+    mxe_value bits;
     mxe_value below = mxe_and(e, g->lane, mxe_i32(e, p->columns - 1));
     mxe_value at = mxe_add(e, mxe_mul(e, column, mxe_i32(e, p->columns)), below);
     mxe_value inside = mxe_ult(e, at, skinny_param(e, "n"));
     if (p->columns < e->lanes)
         inside = mxe_and(e, inside, mxe_ult(e, g->lane, mxe_i32(e, p->columns)));
     for (int r = 0; r < p->left_rows; r++) {
-        mxe_addr addr = {.uniform = set_of_sums(e, g)};
+        mxe_addr addr = {.uniform = set_of_sums(e, g, turn)};
         mxe_value total = mxe_varying(e, mxe_f32(e, 0));
         mxe_value this = mxe_add(e, mxe_warp(e), mxe_i32(e, r * p->warps));
         mxe_if_begin(e, &mine, mxe_slt(e, this, run->rows));
@@ -206,5 +228,4 @@ void skinny_add_up(mxe *e, skinny_work *g, const skinny_run *run, mxe_value colu
         store_element(e, p, mxe_add(e, to, mxe_zext(e, at, MXE_I64)), inside, total);
         mxe_if_end(e, &mine);
     }
-    mxe_var_set(e, g->odd, mxe_sub(e, one, mxe_var_get(e, g->odd)));
 }
