@@ -71,18 +71,18 @@ static double largest(double a, double b)
     return a > b ? a : b;
 }
 
-void mxrt_gemm_model_bytes(const mxrt_gemm_problem *problem, double *packed, double *result)
+mxrt_gemm_bytes mxrt_gemm_model_bytes(const mxrt_gemm_problem *problem)
 {
     int is_rows = problem->pass == MX_GEMM_ROWS;
     double m = (double)problem->m, n = (double)problem->n, k = (double)problem->k;
+    double groups = (double)problem->groups;
     static const double element_bytes[] = {0.53, 1.03, 1.03, 2}; /* with scales */
-    double left = is_rows ? m * k : n * m,
-           right = is_rows ? (double)problem->groups * n * k : k * m;
-    double out = is_rows ? (double)problem->out_rows * n : (double)problem->groups * n * k;
+    double out = is_rows ? (double)problem->out_rows * n : groups * n * k;
 
-    *packed =
-        left * element_bytes[problem->left.element] + right * element_bytes[problem->right.element];
-    *result = out * mx_dtype_get(problem->dtype)->bytes * (problem->accumulate ? 2 : 1);
+    return (mxrt_gemm_bytes){
+        .left = (is_rows ? m * k : n * m) * element_bytes[problem->left.element],
+        .right = (is_rows ? groups * n * k : k * m) * element_bytes[problem->right.element],
+        .result = out * mx_dtype_get(problem->dtype)->bytes * (problem->accumulate ? 2 : 1)};
 }
 
 static const chip *find_chip(const char *target)
@@ -122,13 +122,13 @@ double mxrt_gemm_model_seconds(const char *target, const mxrt_gemm_problem *prob
     double tile_rows = (double)route->tile_rows, tile_columns = (double)route->tile_columns;
     double row_tiles = ceil_div(rows, tile_rows);
     double rounds = ceil_div(groups * row_tiles * ceil_div(columns, tile_columns), units);
-    double packed, result, workspace = (double)selection->workspace_bytes;
+    const mxrt_gemm_bytes bytes = mxrt_gemm_model_bytes(problem);
+    double packed = bytes.left + bytes.right, workspace = (double)selection->workspace_bytes;
     double seconds = LAUNCH_SECONDS * (double)route->n_kernels, bandwidth = c->bytes * units;
 
-    mxrt_gemm_model_bytes(problem, &packed, &result);
     if (route->kind == MXRT_GEMM_STREAMED)
         return seconds + STREAM_SECONDS +
-               (packed * row_tiles + result) / (bandwidth * STREAM_SHARE);
+               (bytes.left + bytes.right * row_tiles + bytes.result) / (bandwidth * STREAM_SHARE);
     double left = is_prepared ? COPY_ROWS : decode_rows[problem->left.element];
     double right = is_prepared ? COPY_ROWS : decode_rows[problem->right.element];
     double products = 2 * tile_rows * tile_columns * depth / rate_of(c, problem, route) *
@@ -136,5 +136,5 @@ double mxrt_gemm_model_seconds(const char *target, const mxrt_gemm_problem *prob
     if (is_prepared)
         seconds += (packed + workspace) / (bandwidth * PREPARE_SHARE);
     return seconds + largest(rounds * (TILE_SECONDS + products),
-                             ((is_prepared ? workspace : packed) + result) / bandwidth);
+                             ((is_prepared ? workspace : packed) + bytes.result) / bandwidth);
 }

@@ -13,8 +13,12 @@
  * BLOCK_SIZE_K, a kernel that streams. */
 void mxrt_gemm_model_init(const char *params_json, mxrt_gemm_route *route);
 
-/* Of packed operands, each read once, and of the result, which is read, too, to be added to. */
-void mxrt_gemm_model_bytes(const mxrt_gemm_problem *problem, double *packed, double *result);
+/* Of packed operands, and of the result, which is read, too, to be added to. */
+typedef struct mxrt_gemm_bytes {
+    double left, right, result;
+} mxrt_gemm_bytes;
+
+mxrt_gemm_bytes mxrt_gemm_model_bytes(const mxrt_gemm_problem *problem);
 
 /* Seconds, on a chip of the target with `num_cu` units at work. Rows of groups are taken as evenly
  * spread, each group padded to whole tiles, the tiles to whole rounds. */

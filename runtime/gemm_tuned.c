@@ -70,10 +70,9 @@ static void name_key(const mxrt_gemm_table_key *key, mx_gemm_mode mode, mxrt_tun
 int64_t mxrt_gemm_tuned_bytes(const mxrt_gemm_problem *problem)
 {
     double operations = 2.0 * (double)problem->m * (double)problem->n * (double)problem->k;
-    double packed, result;
+    const mxrt_gemm_bytes bytes = mxrt_gemm_model_bytes(problem);
 
-    mxrt_gemm_model_bytes(problem, &packed, &result);
-    return (int64_t)(packed + result + operations / OPERATIONS_A_BYTE);
+    return (int64_t)(bytes.left + bytes.right + bytes.result + operations / OPERATIONS_A_BYTE);
 }
 
 void mxrt_gemm_tuned_key(const mxrt_device *device, const mxrt_gemm_problem *problem,
