@@ -494,6 +494,40 @@ mxe_value mxe_u16x2_at(mxe *e, mxe_op op, mxe_value a, mxe_value b)
     return from_halves(e, shorts(e, op, halves_type(e, i16, a.varying), args), a.varying);
 }
 
+static LLVMTypeRef bytes_type(mxe *e, bool varying)
+{
+    return LLVMVectorType(e->types[MXE_I8], varying ? 4 * (unsigned)e->simd_width : 4);
+}
+
+mxe_value mxe_umin_u8x4_at(mxe *e, mxe_value a, mxe_value b)
+{
+    const mxe_value values[2] = {a, b};
+    if (!are_halves(e, MXGEN_CAP_SHORTS, values, 2))
+        return mxe_poison(e, MXE_I32, true);
+    unify(e, &a, &b);
+    LLVMTypeRef type = bytes_type(e, a.varying);
+    LLVMValueRef args[2] = {LLVMBuildBitCast(e->builder, a.ref, type, ""),
+                            LLVMBuildBitCast(e->builder, b.ref, type, "")};
+    return from_halves(e, mxe_call_intrinsic(e, "llvm.umin", &type, 1, args, 2), a.varying);
+}
+
+mxe_value mxe_swap_middle_at(mxe *e, mxe_value a)
+{
+    enum { MOST_LANES = 16 };
+    static const int order[4] = {0, 2, 1, 3};
+    LLVMValueRef mask[4 * MOST_LANES];
+    if (!are_halves(e, MXGEN_CAP_SHORTS, &a, 1))
+        return mxe_poison(e, MXE_I32, true);
+    LLVMTypeRef type = bytes_type(e, a.varying);
+    int n = (int)LLVMGetVectorSize(type);
+    for (int i = 0; i < n; i++)
+        mask[i] = mxe_llvm_i32(e, i / 4 * 4 + order[i % 4]);
+    LLVMValueRef bytes = LLVMBuildBitCast(e->builder, a.ref, type, "");
+    bytes = LLVMBuildShuffleVector(e->builder, bytes, LLVMGetPoison(type),
+                                   LLVMConstVector(mask, (unsigned)n), "");
+    return from_halves(e, bytes, a.varying);
+}
+
 /* What is too large becomes NaN on AMD unless it is limited before. */
 static LLVMValueRef amd_fp8_pair(mxe *e, LLVMValueRef low, LLVMValueRef high, bool is_e5m2)
 {

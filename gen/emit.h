@@ -204,6 +204,11 @@ mxe_value mxe_bf16x2_fma_at(mxe *e, mxe_value a, mxe_value b, mxe_value c);
  * MXGEN_CAP_SHORTS; MXE_SUB, MXE_USUB, MXE_LSHR and MXE_SLT (of i16; all bits set where it holds): with
  * MXGEN_CAP_SHORTS. */
 mxe_value mxe_u16x2_at(mxe *e, mxe_op op, mxe_value a, mxe_value b);
+/* Of four u8 in each i32 the smaller; bytes 0, 2, 1, 3 of an i32 in this order. MXGEN_CAP_SHORTS. */
+mxe_value mxe_umin_u8x4_at(mxe *e, mxe_value a, mxe_value b);
+mxe_value mxe_swap_middle_at(mxe *e, mxe_value a);
+#define mxe_umin_u8x4(e, a, b) mxe_umin_u8x4_at(MXE_AT(e), (a), (b))
+#define mxe_swap_middle(e, a) mxe_swap_middle_at(MXE_AT(e), (a))
 #define mxe_bf16x2_fma(e, a, b, c) mxe_bf16x2_fma_at(MXE_AT(e), (a), (b), (c))
 #define mxe_umin_u16x2(e, a, b) mxe_u16x2_at(MXE_AT(e), MXE_UMIN, (a), (b))
 #define mxe_umax_u16x2(e, a, b) mxe_u16x2_at(MXE_AT(e), MXE_UMAX, (a), (b))

@@ -598,6 +598,10 @@ void mx_ocp_encode(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes
         mx_ocp_encode_shorts(e, shape, raw, codes);
         return;
     }
+    if (shape->plain && mx_ocp_by_bytes(e, shape)) {
+        mx_ocp_encode_bytes(e, shape, raw, unscale_of(e, codes->header), codes);
+        return;
+    }
     load_bits(e, shape, raw, bits);
     if (shape->plain) {
         plain_sizes(e, shape, bits, &x);

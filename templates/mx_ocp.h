@@ -23,6 +23,9 @@ mxe_value mx_ocp_largest_half(mxe *e, const mxe_value *size, int n);
  * mx_round_trip; both from the block's scale. */
 bool mx_ocp_by_shorts(const mxe *e, const mx_shape *shape);
 void mx_ocp_encode_shorts(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes);
+bool mx_ocp_by_bytes(const mxe *e, const mx_shape *shape);
+void mx_ocp_encode_bytes(mxe *e, const mx_shape *shape, const mxe_value *raw, mxe_value unscale,
+                         mx_codes *codes);
 void mx_ocp_round_trip(mxe *e, const mx_shape *shape, const mxe_value *raw, mxe_value byte,
                        mxe_value *raw_out);
 /* Blocks of two neighbouring columns at once, nearest even without rotation: words[i] has row i of

@@ -89,6 +89,65 @@ void mx_ocp_encode_shorts(mxe *e, const mx_shape *shape, const mxe_value *raw, m
     }
 }
 
+/* ---- FP8 ---- */
+
+/* A code without its sign, not limited, and with `lowest`'s bits that stand there more. */
+static mxe_value byte_code(mxe *e, const mx_ocp_element *element, mxe_value y, int64_t lowest)
+{
+    int shift = 23 - element->mantissa_bits;
+    mxe_value field = mxe_and(e, mxe_bitcast(e, y, MXE_I32), mxe_i32(e, F32_INF));
+    field = mxe_umax(e, field, mxe_i32(e, lowest));
+    mxe_value unit = mxe_add(e, field, mxe_i32(e, (int64_t)shift << 23));
+    mxe_value sum = mxe_bitcast(e, mxe_fadd(e, y, mxe_bitcast(e, unit, MXE_F32)), MXE_I32);
+    return mxe_add(e, mxe_sub(e, sum, unit), mxe_lshr(e, field, mxe_i32(e, shift)));
+}
+
+/* The signs of four elements at the top of bytes 0, 2, 1, 3. */
+static mxe_value four_signs(mxe *e, const mx_shape *shape, const mxe_value *raw)
+{
+    mxe_value words[4], low, high;
+    mx_join_words(e, shape->dtype, raw, 4, words);
+    if (shape->dtype == MX_DTYPE_F32) {
+        low = mxe_and(e, mxe_lshr(e, words[0], mxe_i32(e, 24)), mxe_i32(e, 0x80));
+        low =
+            mxe_or(e, low, mxe_and(e, mxe_lshr(e, words[1], mxe_i32(e, 8)), mxe_i32(e, 0x800000)));
+        high = mxe_and(e, mxe_lshr(e, words[2], mxe_i32(e, 16)), mxe_i32(e, 0x8000));
+        return mxe_or(e, low, mxe_or(e, high, mxe_and(e, words[3], mxe_i32(e, F32_SIGN))));
+    }
+    low = mxe_and(e, mxe_lshr(e, words[0], mxe_i32(e, 8)), twice(e, 0x80));
+    return mxe_or(e, low, mxe_and(e, words[1], twice(e, 0x8000)));
+}
+
+bool mx_ocp_by_bytes(const mxe *e, const mx_shape *shape)
+{
+    return mxgen_target_has(e->target, MXGEN_CAP_SHORTS) &&
+           (shape->format == MX_FORMAT_MXFP8_E4M3 || shape->format == MX_FORMAT_MXFP8_E5M2);
+}
+
+/* Four codes are put together, limited and given their signs at once. */
+void mx_ocp_encode_bytes(mxe *e, const mx_shape *shape, const mxe_value *raw, mxe_value unscale,
+                         mx_codes *codes)
+{
+    const mx_ocp_element *element = mx_ocp_element_get(shape->format);
+    const int64_t each = 0x01010101, lowest = (int64_t)(128 - element->bias) << 23;
+    mxe_value more = mxe_i32(e, each * (lowest >> (23 - element->mantissa_bits)));
+    mxe_value most = mxe_i32(e, each * mx_format_get(shape->format)->code_max);
+    for (int i = 0; i < shape->count; i += 4) {
+        mxe_value c[4];
+        for (int k = 0; k < 4; k++) {
+            mxe_value x = mxe_bitcast(e, mx_raw_to_f32(e, shape->dtype, raw[i + k]), MXE_I32);
+            x = mxe_and(e, x, mxe_i32(e, F32_MAGNITUDE));
+            c[k] = byte_code(e, element, mxe_fmul(e, mxe_bitcast(e, x, MXE_F32), unscale), lowest);
+        }
+        mxe_value even = mxe_add(e, c[0], mxe_shl(e, c[1], mxe_i32(e, 16)));
+        mxe_value odd = mxe_add(e, c[2], mxe_shl(e, c[3], mxe_i32(e, 16)));
+        mxe_value word = mxe_add(e, even, mxe_shl(e, odd, mxe_i32(e, 8)));
+        word = mxe_umin_u8x4(e, mxe_sub(e, word, more), most);
+        word = mxe_or(e, word, four_signs(e, shape, raw + i));
+        codes->words[i / 4] = mxe_swap_middle(e, word);
+    }
+}
+
 /* ---- What needs care ---- */
 
 mxe_value mx_encode_care(mxe *e, const mx_shape *shape, const mxe_value *raw, mx_codes *codes)
