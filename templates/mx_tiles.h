@@ -43,8 +43,8 @@ typedef struct mx_tiles_place {
 void mx_tiles_pass(mxe *e, const mx_tiles_plan *p, const mx_tiles_tile *t,
                    const mx_tiles_place *at);
 
-/* In mx_tiles_host.c: shared memory, addresses in it (lanes are columns from at->column on), and all
- * of a tile. */
+/* In mx_tiles_host.c: shared memory, addresses in it (lanes are columns from at->column on), and
+ * all of a tile. */
 int mx_tiles_host_bytes(const mx_tiles_plan *p);
 mxe_addr mx_tiles_host_element(mxe *e, const mx_tiles_plan *p, const mx_tiles_place *at, int row);
 mxe_addr mx_tiles_host_record(mxe *e, const mx_tiles_plan *p, const mx_tiles_place *at);
