@@ -18,8 +18,7 @@ enum {
     VEC = 8,     /* elements of an access */
     ELEMENT = 2, /* bytes */
     CHUNK = 16,
-    MOST_LOADS = 8, /* of a thread */
-    GROUP_TILES = 8,
+    MOST_LOADS = 8,      /* of a thread */
     THREADS_PER_CU = 768 /* that registers leave room for: what hides loads from what computes */
 };
 
@@ -288,18 +287,6 @@ static void do_columns(mxe *e, const plan *p, const tile *t)
     store_columns(e, p, t, pair, block, codes);
 }
 
-/* Tiles below each other, whose columns' scales share sectors of memory, follow each other: eight
- * of them, or what is left below. */
-static void place_tile(mxe *e, mxe_value *tile_m, mxe_value *tile_n)
-{
-    mxe_value group, rest, low, eight = mxe_i64(e, GROUP_TILES), n_tiles = mxe_param(e, "n_tiles");
-    mx_divide(e, mxe_program_id(e), mxe_mul(e, n_tiles, eight), &group, &rest);
-    mxe_value first = mxe_mul(e, group, eight);
-    mxe_value rows = mxe_umin(e, eight, mxe_sub(e, mxe_param(e, "m_tiles"), first));
-    mx_divide(e, rest, rows, tile_n, &low);
-    *tile_m = mxe_add(e, first, low);
-}
-
 static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
 {
     plan p = plan_of(spec);
@@ -314,7 +301,7 @@ static void emit(mxe *e, const mxgen_spec *spec, const mxgen_kernel *kernel)
     t.column = t.row;
     t.column.dtype = MX_DTYPE_F32;
     t.thread = mxe_add(e, mxe_mul(e, mxe_warp(e), mxe_i32(e, p.lanes)), mxe_lane(e));
-    place_tile(e, &tile_m, &tile_n);
+    mx_divide(e, mxe_program_id(e), mxe_param(e, "n_tiles"), &tile_m, &tile_n);
     t.at = mxe_mul(e, tile_m, mxe_i64(e, TILE_M));
     t.n = mxe_mul(e, tile_n, mxe_i64(e, p.block_n));
     t.rows = mx_group_find(e, t.at, t.thread, false);
@@ -410,7 +397,6 @@ static void describe(const mxgen_spec *spec, mxgen_kernel *kernel)
     mx_describe_blocks_alone(kernel, &p.key);
     describe_columns(kernel);
     mxgen_kernel_scalar(kernel, "n_tiles", MXE_ARG_I64, "%s", n_tiles);
-    mxgen_kernel_scalar(kernel, "m_tiles", MXE_ARG_I64, "ceil_div(capacity, %d)", TILE_M);
     mxgen_kernel_scalar(kernel, "rows", MXE_ARG_I64, "rows");
     mxgen_kernel_scalar(kernel, "len", MXE_ARG_I64, "len");
     mxgen_kernel_scalar(kernel, "bpr", MXE_ARG_I64, "bpr");
