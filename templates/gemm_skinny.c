@@ -128,8 +128,11 @@ static void init_signals(mxe *e, const skinny_plan *p)
     mxe_value zero = mxe_i32(e, 0);
     mxe_value first = mxe_and(e, mxe_eq(e, mxe_warp(e), zero), mxe_eq(e, mxe_lane(e), zero));
     mxe_if_begin(e, &thread, mxe_any(e, first));
-    for (int i = 0; i < SKINNY_MOST_STAGES + SKINNY_SETS; i++)
-        mxe_signal_init(e, mxe_i32(e, p->signals_at + i * MXE_SIGNAL_BYTES), p->warps);
+    for (int i = 0; i < SKINNY_MOST_STAGES + SKINNY_SETS; i++) {
+        /* A warp's first lane announces copies; of sums each lane vouches for its own. */
+        int arrivals = i < SKINNY_MOST_STAGES ? p->warps : p->warps * e->lanes;
+        mxe_signal_init(e, mxe_i32(e, p->signals_at + i * MXE_SIGNAL_BYTES), arrivals);
+    }
     mxe_signal_fence(e);
     mxe_if_end(e, &thread);
     mxe_barrier(e);

@@ -140,7 +140,6 @@ static mxe_value set_signal(mxe *e, skinny_work *g, mxe_value turn)
 
 void skinny_write_sums(mxe *e, skinny_work *g, mxe_value turn)
 {
-    mxe_branch first;
     mxe_addr addr = {.uniform = set_of_sums(e, g, turn)};
     for (int i = 0; i < 8 * g->p->tiles; i++) {
         int t = i / 8, h = i / 4 % 2;
@@ -149,10 +148,7 @@ void skinny_write_sums(mxe *e, skinny_work *g, mxe_value turn)
         addr.varying = mxe_add(e, g->sums_to, mxe_i32(e, 4 * at));
         mxe_store(e, addr, MXE_I32, 1, 4, 0, mxe_always(), &bits);
     }
-    mxe_warp_sync(e);
-    mxe_if_begin(e, &first, mxe_any(e, mxe_eq(e, g->lane, mxe_i32(e, 0))));
     mxe_signal_arrive(e, set_signal(e, g, turn));
-    mxe_if_end(e, &first);
 }
 
 void skinny_wait_sums(mxe *e, skinny_work *g, mxe_value turn)
