@@ -74,17 +74,19 @@ static int turns(const tool_point *point)
            point->shape->ndim == 2;
 }
 
-/* Blocks of a column, and how many columns there are; 0 without. */
+/* Blocks of a column, and how many columns there are; 0 without. The axis is one of the shape's. */
 static int64_t column_blocks(const tool_point *point, int64_t *n_columns)
 {
     const mx_case *shape = point->shape;
     int axis = shape->axis < 0 ? shape->axis + shape->ndim : shape->axis;
+    *n_columns = 0;
+    if (!point->column_align || point->op == MX_OP_QDQ || !mx_format_is_ocp(point->format) ||
+        shape->shape[axis] == 0 || (point->op == MX_OP_FROM && !turns(point)))
+        return 0;
     *n_columns = shape->shape[axis];
     int64_t rows = mx_case_elements(shape) / *n_columns;
     if (turns(point))
         return (rows + MX_OCP_BLOCK - 1) / MX_OCP_BLOCK;
-    if (!point->column_align || point->op != MX_OP_TO || !mx_format_is_ocp(point->format))
-        return 0;
     return mxrt_ocp_columns_capacity(rows, 0, point->column_align) / MX_OCP_BLOCK;
 }
 
@@ -134,13 +136,13 @@ static mx_status count_bytes(tool_point *point, mx_error *err)
                                    &block_bytes, err);
     if (status == MX_OK)
         status = scales_shape(point, scales, err);
-    if (status == MX_OK)
-        point->moved_bytes =
-            plain + (point->op == MX_OP_QDQ ? plain : blocks * block_bytes) + scales[0] * scales[1];
+    if (status != MX_OK)
+        return status;
     int64_t n, n_blocks = column_blocks(point, &n);
-    if (status == MX_OK)
-        point->moved_bytes += n * n_blocks * (block_bytes + 1) - (turns(point) ? plain : 0);
-    return status;
+    point->moved_bytes =
+        plain + (point->op == MX_OP_QDQ ? plain : blocks * block_bytes) + scales[0] * scales[1];
+    point->moved_bytes += n * n_blocks * (block_bytes + 1) - (turns(point) ? plain : 0);
+    return MX_OK;
 }
 
 /* All tensors, with slot 0 of each at an address. */
