@@ -3,7 +3,7 @@
 enum { NAN_SCALE = 255 };
 
 /* How far a scale may be below its row's reference. MXFP4: what E5M2 holds. MXFP8 in a byte: a
- * block with a number that is large even then (has_large), as quantisation makes of all but zeros,
+ * block with a number that is large even then (large_code), as quantisation makes of all but zeros,
  * loses at most 2^-11 of its largest; E5M2 would go further, but f16 on the way has no smaller
  * factor. bf16: products of two elements stay normal f32 numbers. */
 enum { FP4_SPREAD = 26, E4M3_SPREAD = 7, E5M2_SPREAD = 14, BF16_SPREAD = 60 };
@@ -129,14 +129,26 @@ static mxe_value fp8_special(mxe *e, const fp8_form *form, mxe_value byte, mxe_v
     return mxe_select(e, mxe_eq(e, magnitude, word(e, form->first - 1)), infinity, value);
 }
 
-/* Whether a word has a byte that is no number: each byte's carry into its highest bit. */
-static mxe_value fp8_has_special(mxe *e, const fp8_form *form, const mxe_value *in)
+/* Of each byte the highest bit: whether its magnitude is `least` (1 .. 0x7f) or more, by a carry.
+ * The other bits are anything. */
+static mxe_value reach(mxe *e, mxe_value bytes, uint32_t least)
 {
-    uint32_t up = (0x80 - form->first + form->infinite) * 0x01010101u;
+    return mxe_add(e, mxe_and(e, bytes, word(e, 0x7f7f7f7f)),
+                   word(e, (0x80 - least) * 0x01010101u));
+}
+
+static mxe_value any_reaches(mxe *e, const mxe_value *words, uint32_t least)
+{
     mxe_value all = mxe_i32(e, 0);
     for (int i = 0; i < 8; i++)
-        all = mxe_or(e, all, mxe_add(e, mxe_and(e, in[i], word(e, 0x7f7f7f7f)), word(e, up)));
+        all = mxe_or(e, all, reach(e, words[i], least));
     return mxe_ne(e, mxe_and(e, all, word(e, 0x80808080)), mxe_i32(e, 0));
+}
+
+/* The least magnitude that is no number. */
+static uint32_t first_special(const fp8_form *form)
+{
+    return form->first - form->infinite;
 }
 
 /* FP8 * 2^-below as bf16. What is no number is rare, and put in afterwards. */
@@ -152,7 +164,7 @@ static void fp8_to_bf16(mxe *e, mxgen_operand operand, mxe_value below, mxe_valu
     factor = mxe_select(e, nan, word(e, 0x7fc07fc0), factor);
     for (int i = 0; i < GEMM_MOST_WORDS; i++)
         words[i] = mxe_var_new(e, fp8_pair(e, &form, in[i / 2], i % 2, factor));
-    mxe_if_begin(e, &rare, mxe_any(e, fp8_has_special(e, &form, in)));
+    mxe_if_begin(e, &rare, mxe_any(e, any_reaches(e, in, first_special(&form))));
     for (int i = 0; i < GEMM_MOST_WORDS; i++) {
         mxe_value value = mxe_var_get(e, words[i]);
         mxe_value first = mxe_lshr(e, in[i / 2], mxe_i32(e, 16 * (i % 2)));
@@ -181,30 +193,35 @@ static mxe_value f16_power(mxe *e, mxe_value exponent)
     return mxe_mul(e, half, word(e, 0x10001));
 }
 
-/* Infinities of E5M2, and its NaNs, which go through unscaled. */
-static void keep_specials(mxe *e, const fp8_form *form, const mxe_value *in, mxe_var *words)
+/* Infinities of E5M2, and its NaNs, go through unscaled, unless the block is zero or NaN. */
+static void keep_specials(mxe *e, const fp8_form *form, mxe_value zero, mxe_value nan,
+                          const mxe_value *in, mxe_value *out)
 {
+    mxe_branch rare;
+    mxe_var words[8];
+    mxe_value none = mxe_i1(e, 0);
+    uint32_t first = first_special(form);
+    for (int i = 0; i < 8; i++)
+        words[i] = mxe_var_new(e, out[i]);
+    mxe_value special = mxe_and(e, any_reaches(e, in, first), mxe_eq(e, zero, none));
+    mxe_if_begin(e, &rare, mxe_any(e, mxe_and(e, special, mxe_eq(e, nan, none))));
     for (int i = 0; i < 8; i++) {
-        mxe_value up = mxe_add(e, mxe_and(e, in[i], word(e, 0x7f7f7f7f)),
-                               word(e, (0x81 - form->first) * 0x01010101u));
+        mxe_value up = reach(e, in[i], first);
         mxe_value ones = mxe_lshr(e, mxe_and(e, up, word(e, 0x80808080)), mxe_i32(e, 7));
         mxe_value mask = mxe_mul(e, ones, mxe_i32(e, 255));
-        mxe_value rest = mxe_and(e, mxe_var_get(e, words[i]), mxe_xor(e, mask, word(e, ~0u)));
+        mxe_value rest = mxe_and(e, out[i], mxe_xor(e, mask, word(e, ~0u)));
         mxe_var_set(e, words[i], mxe_or(e, rest, mxe_and(e, in[i], mask)));
     }
+    mxe_if_end(e, &rare);
+    for (int i = 0; i < 8; i++)
+        out[i] = mxe_var_get(e, words[i]);
 }
 
-/* Whether words have a number of at least 2 (E4M3) or 2^-5 (E5M2): the grid of numbers next to zero
- * is 2^-10 of that, or less. */
-static mxe_value has_large(mxe *e, bool is_e5m2, const mxe_var *words)
+/* The code of 2 in E4M3 and of 2^-5 in E5M2: the grid of numbers next to zero is 2^-10 of that, or
+ * less. */
+static uint32_t large_code(bool is_e5m2)
 {
-    uint32_t up = (0x80u - (is_e5m2 ? 10 << 2 : 8 << 3)) * 0x01010101u;
-    mxe_value all = mxe_i32(e, 0);
-    for (int i = 0; i < 8; i++) {
-        mxe_value magnitudes = mxe_and(e, mxe_var_get(e, words[i]), word(e, 0x7f7f7f7f));
-        all = mxe_or(e, all, mxe_add(e, magnitudes, word(e, up)));
-    }
-    return mxe_ne(e, mxe_and(e, all, word(e, 0x80808080)), mxe_i32(e, 0));
+    return is_e5m2 ? 10 << 2 : 8 << 3;
 }
 
 /* FP8 * 2^-below as the same FP8. Returns whether too much was lost: in a block without a large
@@ -212,35 +229,29 @@ static mxe_value has_large(mxe *e, bool is_e5m2, const mxe_var *words)
 static mxe_value fp8_to_fp8(mxe *e, const gemm_block *block, mxe_value below, mxe_value zero,
                             mxe_value nan, const mxe_value *in, mxe_value *out)
 {
-    mxe_branch rare, small;
-    mxe_var words[8], lost = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
+    mxe_branch small;
+    mxe_var lost = mxe_var_new(e, mxe_varying(e, mxe_i32(e, 0)));
     fp8_form form = form_of(block->operand);
     bool is_e5m2 = form.infinite;
+    mxe_value none = mxe_i1(e, 0);
     mxe_value factors = f16_power(e, mxe_sub(e, mxe_i32(e, 0), below));
     factors = mxe_select(e, zero, mxe_i32(e, 0), factors);
     factors = mxe_select(e, nan, word(e, 0x7e007e00), factors);
     for (int i = 0; i < 8; i++)
-        words[i] = mxe_var_new(e, scale_word(e, in[i], factors, is_e5m2));
-    mxe_value moved = mxe_ne(e, below, mxe_i32(e, 0)), none = mxe_i1(e, 0);
-    moved = mxe_and(e, moved, mxe_select(e, mxe_or(e, zero, nan), none, mxe_i1(e, 1)));
-    mxe_value unsure = mxe_and(e, moved, mxe_select(e, has_large(e, is_e5m2, words), none, moved));
+        out[i] = scale_word(e, in[i], factors, is_e5m2);
+    mxe_value moved = mxe_ne(e, below, mxe_i32(e, 0));
+    moved = mxe_and(e, moved, mxe_eq(e, mxe_or(e, zero, nan), none));
+    mxe_value large = any_reaches(e, out, large_code(is_e5m2));
+    mxe_value unsure = mxe_and(e, mxe_eq(e, large, none), moved);
     mxe_var_set(e, lost, mxe_i32(e, 0));
     mxe_if_begin(e, &small, mxe_any(e, unsure));
     mxe_value differ = mxe_i32(e, 0), back = f16_power(e, below);
-    for (int i = 0; i < 8; i++) {
-        mxe_value same = scale_word(e, mxe_var_get(e, words[i]), back, is_e5m2);
-        differ = mxe_or(e, differ, mxe_xor(e, same, in[i]));
-    }
+    for (int i = 0; i < 8; i++)
+        differ = mxe_or(e, differ, mxe_xor(e, scale_word(e, out[i], back, is_e5m2), in[i]));
     mxe_var_set(e, lost, mxe_select(e, unsure, differ, mxe_i32(e, 0)));
     mxe_if_end(e, &small);
-    if (form.infinite) {
-        mxe_value special = mxe_and(e, fp8_has_special(e, &form, in), mxe_eq(e, zero, none));
-        mxe_if_begin(e, &rare, mxe_any(e, mxe_and(e, special, mxe_eq(e, nan, none))));
-        keep_specials(e, &form, in, words);
-        mxe_if_end(e, &rare);
-    }
-    for (int i = 0; i < 8; i++)
-        out[i] = mxe_var_get(e, words[i]);
+    if (form.infinite)
+        keep_specials(e, &form, zero, nan, in, out);
     return mxe_ne(e, mxe_var_get(e, lost), mxe_i32(e, 0));
 }
 
